@@ -32,8 +32,9 @@ SPARED = 0.165  # more of them, where no processor has work: clocks fall less
 WARM = 0.168  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
 WARM_FLOPS = 1.5e12
 FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rates were fitted on
-REALIGNED = 0.78  # A through registers: shared memory is busier, the more so the narrower the tile
-REALIGNED_COLUMNS = 108.7
+# A through registers: shared memory is busier, the more so the narrower the tile (54 kernels of 30 products, an H100).
+REALIGNED = 0.6
+REALIGNED_COLUMNS = 90.0
 LINE = 128  # bytes, of L2 and of a box's row
 CROSSED = 0.23  # of a row's requests, for one that lies in two lines
 CROSSED_SECTOR = 0.305  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
@@ -64,8 +65,12 @@ SHARED_CYCLES = 46.7  # a turn along k, of CTAs that share loads
 STORED_BYTES = {"once": 24.8, "overlapped": 47.0, "in turns": 38.8, "apart": 24.9}  # of C a cycle and processor
 STORED_TURNED = 1.15  # times as long, by boxes of turned tiles
 STORED_ALONE_BUFFER = 1.1  # likewise, through one buffer
-STORED_BY_THREADS = 3.08  # times as long, without boxes
-STORED_BY_THREADS_IN_TURNS = 1.5  # likewise, where another consumer multiplies meanwhile (`bench.gpu.members`)
+# Times as long, without boxes: behind the next tile's first turns, which wait for the consumers' instructions; where
+# nothing is multiplied meanwhile; and where another consumer multiplies (680 kernels of 259 products, an H100).
+STORED_BY_THREADS = 3.0
+STORED_BY_THREADS_APART = 1.25
+STORED_BY_THREADS_IN_TURNS = 1.8
+STORED_BY_THREADS_OF_GROUPS = 1.5  # likewise, of groups of rows (`bench.gpu.members`)
 # Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own (36 kernels of 12 products).
 STORED_BY_COLUMNS = 3.67
 # Sectors a nanosecond, of all processors, that L2 is written in parts: of turned tiles whose rows are of one phase, in
@@ -83,7 +88,7 @@ WRITTEN_CUT = 1.0
 KEPT_SHARE = 0.185  # of L2 that keeps an operand for the next wave of tiles
 SPLIT = 1204.0  # nanoseconds in which a cluster meets twice
 SPLIT_BYTES = 0.0531  # nanoseconds a byte of sums, to write them and to add up what others wrote
-SPLIT_SCATTERED = 6.0  # times as long, where rows of phases are added up along rows (3 kernels, an H100)
+SPLIT_SCATTERED = 3.0  # times as long, where rows of phases are added up along rows (7 kernels, an H100)
 SUMMED_LAUNCH = 3025.0  # of the kernel behind that adds slices up
 SUMMED_SHARE = 0.729  # of the datasheet's bandwidth, for what it reads and writes
 SUM_BYTES = 4  # of an element of what a slice gives
@@ -462,8 +467,9 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     rate = np.where(kernels.overlapped, STORED_BYTES["overlapped"], STORED_BYTES["apart"])
     rate = np.where(kernels.ping_pong, STORED_BYTES["in turns"], rate)
     store = kernels.rows * kernels.columns * result_size / np.where(rounds == 1, STORED_BYTES["once"], rate)
-    hidden = kernels.ping_pong & (products.groups[:, None] > 0)  # of single products that was not measured
-    by_threads = np.where(hidden, STORED_BY_THREADS_IN_TURNS, STORED_BY_THREADS)
+    by_threads = np.where(kernels.overlapped, STORED_BY_THREADS, STORED_BY_THREADS_APART)
+    in_turns = np.where(products.groups[:, None] > 0, STORED_BY_THREADS_OF_GROUPS, STORED_BY_THREADS_IN_TURNS)
+    by_threads = np.where(kernels.ping_pong, in_turns, by_threads)
     # A part of a turned tile that ends with it has columns of the one before, too.
     eights = kernels.columns // 8
     parts = _ceil(eights * result_size, LINE // 8)
