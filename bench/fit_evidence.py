@@ -30,7 +30,7 @@ from legalsat.targets import target_of_text
 DATA = Path(__file__).parent.parent / "tests" / "data"
 SETS = (
     *("texts", "with_code", "unseen", "developed", "held", "gathered"),
-    *("fresh", "blind", "recent", "later", "drawn", "further"),
+    *("fresh", "blind", "recent", "later", "drawn", "further", "wider"),
 )
 # How many reports count a report with its cause, what is told of a cause at length, and each telling, message or rule,
 # which were written by people who had read the reports: of others they know half of what reports know.
@@ -39,8 +39,9 @@ LEAST_WEIGHED, LEAST_WEIGHT = 3, 0.25  # documents with a word that is weighed; 
 SHRINK, STEPS = 0.05, 100  # of the linear model's fit
 SCOPE_SHRINK, SCOPE_STEPS, LEAST_IN_SCOPE = 0.3, 150, 2
 FOLDS = 6
-# Of texts about something else, held out by where they are from, no more than so many are guessed about.
-MOST_GUESSED = 0.10
+# Of texts about something else, held out by where they are from, no more than so many are guessed about: who asks has
+# mostly a kernel that fails, and of one in ten a tenth of the reports got no answer.
+MOST_GUESSED = 0.20
 _features = lru_cache(maxsize=1 << 13)(ranking.features)
 _PATTERN = re.compile(r"\(\?P<\w+>[^()]*\)|\\[a-zA-Z]|\(\?[:=!]|\[[^\]]*\]|\{[^}]*\}|[\\?*+()|.^$]")
 

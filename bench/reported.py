@@ -20,8 +20,8 @@ from legalsat.targets import target_of_text
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 SETS = (
-    *("texts", "with_code", "gathered", "fresh", "blind", "recent", "later", "drawn", "further"),
-    *("sealed", "sealed_further"),  # which nobody who mends anything reads
+    *("texts", "with_code", "gathered", "fresh", "blind", "recent", "later", "drawn", "further", "wider"),
+    *("sealed", "sealed_further", "sealed_wider"),  # which nobody who mends anything reads
 )
 FIRST = 2  # diagnostics among which the cause must be
 

@@ -30,6 +30,7 @@ _ALIASES = {
     "a10080gbpcie": "a100-80gb",
     "h100sxm5": "h100",
     "rtxa6000": "a6000",
+    "rtx6000pro": "rtxpro6000",
 }
 # Real chips without a table: what each is, and the nearest table.
 _NEAREST = {
@@ -56,17 +57,25 @@ _NEAREST = {
 }
 # Chips before cp.async, of which texts are explained though they have no table: names, KiB of a block's shared memory.
 _OLDER = (
-    ("sm_37", r"k[248]0\w?|kepler", 48),
+    ("sm_13", r"tesla|g[89]\d|gt200|(?:gtx)?2[68][05]|(?:8|9)[468]00\w*", 16),
+    ("sm_20", r"fermi|(?:gtx|gts?)?[45][1-9]\d(?:ti|m)*|c20[57]0|m20[579]0", 48),
+    ("sm_37", r"k\d{1,2}\w?|k\d{4}m?|(?:gtx|gt)?[67][1-9]0(?:ti|m)*|kepler", 48),
+    ("sm_53", r"nano|jetsonnano|tx1", 48),
     ("sm_52", r"m(?:4|6|10|40|60)|(?:gtx)?9[5-8]0(?:ti|m)*|(?:gtx)?titanx?|maxwell", 48),
     ("sm_60", r"p100\w*|gp100|pascal", 48),
-    ("sm_61", r"p4|p40|(?:gtx)?10[1-8]0(?:ti|m)*|titanxp", 48),
+    ("sm_62", r"tx2", 48),
+    ("sm_61", r"p4|p40|p\d{4}|(?:gtx)?10[1-8]0(?:ti|m)*|titanxp", 48),
     ("sm_70", r"v100\w*|titanv|gv100|volta", 96),
     ("sm_72", r"xavier\w*", 96),
-    ("sm_75", r"t4g?|(?:rtx)?20[5-8]0(?:ti|super)*|gtx16[5-6]0(?:ti|super)*|quadrortx\d000|titanrtx|turing", 64),
+    (
+        "sm_75",
+        r"t4g?|(?:rtx)?20[5-8]0(?:ti|super)*|gtx16[5-6]0(?:ti|super)*|(?:quadro)?rtx[3-8]000(?:turing)?|titanrtx|turing",
+        64,
+    ),
     ("gfx908", r"mi100", 64),
     ("gfx906", r"mi[56]0", 64),
     ("gfx1100", r"(?:rx)?7900\w*|gfx11\d\d", 64),
-    ("gfx1200", r"(?:rx)?90[67]0\w*|gfx12\d\d", 64),
+    ("gfx1200", r"(?:rx)?90[67]0\w*|gfx12\d\d|r9700", 64),
 )
 _PARTS = re.compile(r"\b(?:laptop|mobile|gpus?|nvl\d+|cards?)\b")  # words of a whole machine
 _OLDER_ARCHITECTURE = re.compile(r"sm[3-7]\d")

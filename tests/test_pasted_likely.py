@@ -135,7 +135,7 @@ def test_no_more_unrelated_texts_than_is_said_are_thought_to_be_about_kernels() 
     least, scores = kept["least"], [100 * scope.score(whole(text)) for text in unrelated()]
     assert sum(score >= least for score in scores) <= MOST_GUESSED * len(scores)
     of = [100 * scope.score(whole(report)) for report in labelled()]
-    assert sum(score >= least for score in of) >= 0.9 * len(of)
+    assert sum(score >= least for score in of) >= 0.85 * len(of)
 
 
 def test_counts_and_weights_agree_on_what_either_alone_ranks_lower() -> None:

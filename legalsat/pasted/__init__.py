@@ -81,7 +81,8 @@ _OF_GPUS, _OF_GPUS_AND_ARRAYS = re.compile("PIPE|TMEM"), re.compile("PIPE|TMEM|T
 _OF_ARRAYS = re.compile(
     r"contiguous|tensor|torch|major|kernel|mat_?[ab12]\b|\w\.strides?\b|dim(?:ension)?s?\b", re.IGNORECASE
 )
-_NAMED = 4.0  # by how much a line of prose that names a cause raises its score, a logarithm
+# By how much a line raises the score of the cause that it names: of prose, of a check of its own, of what was printed.
+_IN_PROSE, _CHECKED, _PRINTED = 2.0, 1.0, 4.0
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 
@@ -121,47 +122,53 @@ def explain_pasted(text: str, target: Target, uses: int = USES, beside: str = ""
 
 
 def with_likely(known: Explanation | None, whole: str, target: Target) -> Explanation | None:
-    """Return what is known of a report with the causes that its words make likely, where no cause is known.
+    """Return what is known of a report with the causes that its words make likely, where no cause is known for sure.
 
-    What lines of prose seem to name is ordered among these by how likely the words of the whole report make it.
+    What lines of unknown programs seem to name is ordered among these by how likely the words of the whole report make
+    it: of reports that were not seen before, a line of prose names the cause of every other one.
     """
     told = () if known is None else known.diagnostics
     effects = _effects(told)
-    sure = [one for one in told if one.code not in effects and not _is_doubtful(one)]
-    if known is not None and sure and _is_open(told, sure, effects):
-        return _with_what_is_likely_too(known, sure[0], whole, target)
+    causes = [one for one in told if one.code not in effects]
+    sure = [one for one in causes if not _is_open_line(one)]
+    if known is not None and sure and _is_open(told, causes, effects):
+        return _with_what_is_likely_too(known, causes[0], whole, target)
     if known is not None and (known.subject != _TEXT or sure):
         return known
-    # A program's own limit that is all that a text says is told alone.
-    if not says_more(whole, (one.where for one in told if one.code == OWN_LIMIT)):
+    # A program's own limit that it printed, and that is all that a text says, is told alone.
+    if not says_more(whole, (one.where for one in causes if one.code == OWN_LIMIT and not _is_doubtful(one))):
         return known
-    codes = {one.code for one in told}
-    failed = not codes.isdisjoint({*OF_ILLEGAL_MAPS, _LAUNCH}) and codes <= effects
-    fits = known is not None and not told
-    likely = likely_causes(whole, target, failed=failed, fits=fits)
+    likely = likely_causes(whole, target, told=bool(told), fits=known is not None and not told)
     if likely is None:
         return known
-    results = tuple(one for one in told if one.code in effects and one.code not in likely.scores)
+    returned = effects - (likely.scores.keys() - OF_ILLEGAL_MAPS)
+    results = tuple(one for one in told if one.code in returned)
     said = {one.code: one for one in told if one not in results}
     least = min(likely.scores.values(), default=0.0)
-    scores = {code: likely.scores.get(code, least) for code in (*likely.scores, *said)}
-    # A line that seems to name a cause speaks for it as much as several words do.
-    scores |= {code: scores[code] + _NAMED for code in said if code not in effects}
+    scores = {code: likely.scores.get(code, least) for code in (*likely.scores, *said) if code not in returned}
+    scores |= {code: scores[code] + _weight_of(one) for code, one in said.items() if code not in effects}
     first = sorted(scores, key=scores.__getitem__, reverse=True)
-    by_lines = [code for code in first if code in said and code not in effects]
-    if by_lines and by_lines[0] not in first[:MOST]:
-        first.insert(MOST - 1, first.pop(first.index(by_lines[0])))
-    # What a program prints of a check of its own is sure, though not why it asks.
-    first.sort(key=lambda code: code not in said or not said[code].message.startswith(_CHECKS))
     kept = {*first[:MOST], *(code for code in said if code not in effects)}
     named = tuple(said[code] if code in said else likely.diagnostic(code) for code in first if code in kept)
     rest = tuple(one for code, one in said.items() if code not in kept)
     if known is not None:
-        before = 1 if likely.much or not results else 0  # causes that come before what was only returned
-        ordered = (*named[:before], *results, *named[before:], *rest)
-        return replace(known, diagnostics=ordered)
+        # Of what was only returned one is told beside the likeliest cause, which comes first if the text says much.
+        before, after = (named[:1], results[:1]) if likely.much else (results[:1], named[:1])
+        return replace(known, diagnostics=(*before, *after, *results[1:], *named[1:], *rest))
     says = "what is likely is told from words alone, and is not proven"
     return Explanation(_TEXT, str(target), False, named, undecided=says)
+
+
+def _is_open_line(one: Diagnostic) -> bool:
+    """Whether a cause is named by a line of an unknown program: of prose, or of a check of unknown reason."""
+    return _is_doubtful(one) or (one.code == OWN_LIMIT and one.where.startswith('line "'))
+
+
+def _weight_of(one: Diagnostic) -> float:
+    """Return by how much a line that names a cause raises its score, as a logarithm."""
+    if _is_unknown_check(one):
+        return _CHECKED
+    return _IN_PROSE if _is_doubtful(one) else _PRINTED
 
 
 def _is_open(told: Iterable[Diagnostic], sure: Sequence[Diagnostic], effects: set[str]) -> bool:
@@ -172,7 +179,7 @@ def _is_open(told: Iterable[Diagnostic], sure: Sequence[Diagnostic], effects: se
 
 def _with_what_is_likely_too(known: Explanation, cause: Diagnostic, whole: str, target: Target) -> Explanation:
     """Return what is known with the likeliest other cause by the text's words after the one that is named."""
-    likely = likely_causes(whole, target, failed=False)
+    likely = likely_causes(whole, target, told=True)
     codes = {one.code for one in known.diagnostics}
     other = None if likely is None else next((code for code in likely.scores if code not in codes), None)
     if likely is None or other is None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.causes import A_RESULT
 from legalsat.pasted.ranking import Evidence, concepts, evidence, features, scored, weight, words_of
-from legalsat.pasted.scope import OFTEN_BESIDE, PARTS, SEEN, concerns, ends, seen_in
+from legalsat.pasted.scope import OFTEN_BESIDE, PARTS, SEEN, concerns, denies, ends, seen_in
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.rule import require
 from legalsat.targets import Target
@@ -24,15 +24,8 @@ from legalsat.targets import Target
 WHERE = "the words of the text"
 MOST = 2  # causes that are told, of those for which the words speak most
 _SHOWN = 4  # words by which a cause is found
-# What numbers decide is judged where they are; that a call refused its arguments says too little to guess which.
+# What numbers decide is judged where they are, and in order where nothing was found.
 _DECIDED_BY_NUMBERS = re.compile(r"TMA(?!037|006)|BULK|VEC|WGMMA|TCGEN|MDESC|COPY0(?!1[02])|TOOL0(?!03|13)")
-_HAS_NUMBERS = re.compile(
-    r"torch\.Size\(|\b(?:torch|jnp|np|cp)\.(?:randn?|empty|zeros|ones|rand\w*)\(|"
-    r"\b(?:make_tensor_descriptor|from_tensor|TensorDescriptor)\("
-)
-_OF_ARGUMENTS = frozenset({"invalid", "misaddr"})  # what numbers show themselves by
-_OF_MAPS = frozenset({"map", "tma", "stride", "box"})
-_LEAST_PARTS, _MUCH_PARTS = 2, 4
 _ANY = re.compile("")
 # What alone can show itself so, where nothing else is seen of a failure.
 _SHOWN_AS = {
@@ -40,13 +33,13 @@ _SHOWN_AS = {
     "illinst": re.compile(r"TMA|COPY|BULK|MDESC|TCGEN|TMEM|UNIT|PIPE0(?:0[1-3]|15|17|33)|TOOL004"),
     "launchfail": re.compile(r"TMEM|PIPE|COPY|TMA|BULK|MDESC|TOOL0(?:03|08)|SMEM|TCGEN"),
     "invalid": re.compile(r"TMA|SMEM|TOOL0(?:08|11)"),
-    "wrong": (_AFTER_A_LAUNCH := re.compile(r"(?!TMA0(?:0|1|24|3)|BULK|TOOL0(?:04|08|11))")),
-    "illegal": _AFTER_A_LAUNCH,
+    "illegal": re.compile(r"(?!TMA0(?:0|1|24|3)|BULK|TOOL0(?:04|08|11))"),
     "compile": re.compile(r"TOOL|WGMMA|TCGEN|TMEM00|SMEM|MDESC|TILE|VEC|COPY0(?:07|12)|TMA0(?:0|10|24)"),
     "hang": re.compile(r"PIPE|TMEM|COPY0(?:06|12)|TMA0(?:03|19)|TOOL0(?:03|08)"),
 }
 # Of words that are known, in all and outside of code: fewer say nothing, so many say much.
-_LEAST_WORDS, _MORE_WORDS, _MUCH_WORDS = (6, 3), (8, 4), (20, 4)
+_LEAST_WORDS, _MORE_WORDS, _MUCH_WORDS, _MUCH_PARTS = (6, 3), (8, 4), (20, 4), 4
+_REFUSED = frozenset({"invalid"})
 _OFTEN = 8  # how often a word is in reports and what is told, so that it says something
 _OF_LINE = 60  # characters by which a line is known again
 _CLAUSE = re.compile(r"[.;:,]\s|\n")
@@ -75,41 +68,36 @@ def tells_of_failure(text: str) -> bool:
     return not SEEN.isdisjoint(concepts(text))
 
 
-def likely_causes(text: str, target: Target, *, failed: bool, fits: bool = False) -> Likely | None:
+def likely_causes(text: str, target: Target, *, told: bool, fits: bool = False) -> Likely | None:
     """Return how likely the words of a plain text make each cause, the likeliest first.
 
     Args:
         text: the whole report.
         target: the GPU. Rules of units that it lacks are no causes.
-        failed: whether it is known that something failed, as by what a call returned.
+        told: whether something is known of the text already, as what a call returned.
         fits: whether numbers of the text were judged and are in order.
 
     Returns:
-        None if the text is not likely about a failure of a GPU's kernel (`legalsat.pasted.scope`).
+        None if the text is not likely about a failure of a GPU's kernel (`legalsat.pasted.scope`), or is a result and
+        nothing else, which is told as what it is.
     """
     text = ends(text)
-    bare = A_RESULT.sub(" ", text)
-    told, shows = concepts(bare).keys() & PARTS, seen_in(text)
+    bare, shows = A_RESULT.sub(" ", text), seen_in(text)
     seen = shows - OFTEN_BESIDE
-    # A refused call says little, unless it is said to be that of a map, and what the map is of. Tensors whose numbers
-    # the text has are judged by these, and are in order where nothing was found.
-    refused = failed and seen <= {"invalid"} and len(told & _OF_MAPS) < _LEAST_PARTS
-    judged = (fits and not seen) or (failed and seen <= _OF_ARGUMENTS and _HAS_NUMBERS.search(bare) is not None)
-    # A result alone is told as what it is.
-    least = _MUCH_WORDS if judged else _MORE_WORDS if refused else _LEAST_WORDS
-    if not (_says_enough(bare, least) and concerns(text)):
+    judged = fits and not seen
+    # That a call refused its arguments says little of which.
+    least = _MUCH_WORDS if judged else _LEAST_WORDS if shows - _REFUSED else _MORE_WORDS
+    if denies(text) or not (_says_enough(bare, least) and concerns(text, told=told)):
         return None
-    # Little that says nothing of a failure need not tell of one.
-    if not (failed or shows or _says_enough(bare, _MORE_WORDS)):
-        return None
-    shown = next(iter(seen)) if len(seen) == 1 else ""
-    possible, said = _SHOWN_AS.get(shown, _ANY), features(text)
+    possible = _SHOWN_AS.get(next(iter(seen)), _ANY) if len(seen) == 1 else _ANY
+    said = features(text)
     scores = {
         code: score
         for code, score in scored(said, evidence(), target).items()
-        if possible.match(code) and not ((refused or judged) and _DECIDED_BY_NUMBERS.match(code))
+        if possible.match(code) and not (judged and _DECIDED_BY_NUMBERS.match(code))
     }
-    return Likely(scores, said, len(told) >= _MUCH_PARTS or _says_enough(bare, _MUCH_WORDS))
+    much = len(concepts(bare).keys() & PARTS) >= _MUCH_PARTS or _says_enough(bare, _MUCH_WORDS)
+    return Likely(scores, said, much)
 
 
 def says_more(text: str, lines: Iterable[str]) -> bool:

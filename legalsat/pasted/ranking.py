@@ -26,8 +26,9 @@ _SMOOTHING, _SPREAD = 4.0, 2.0  # pseudo-counts
 _TRUST = 0.25  # of naive Bayes, whose words are counted as if they were independent
 _BESIDE = 0.3  # what naive Bayes counts beside the linear model
 _STEP = 100  # steps of a weight in the file that make 1
-# What a program returned, and which unit a GPU lacks, is told where it is printed.
-_TOLD_ELSEWHERE = re.compile(r"CUDA\d|PROD|UNIT")
+# What a program returned, and which unit a GPU lacks, is told where it is printed; but that a kernel reads or writes
+# what is not its own (CUDA700) is a cause too.
+_TOLD_ELSEWHERE = re.compile(r"CUDA(?!700)\d|PROD|UNIT")
 _ADDRESS = re.compile(r"https?://\S+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])(?<!\bNa(?=N\b))(?<!\bNa(?=Ns\b))")
 _WORD = re.compile(r"[a-z]{2,}")

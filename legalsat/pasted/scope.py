@@ -70,7 +70,8 @@ _FRAME = re.compile(
     r"^\s*Search for [`'\"]?cuda|Traceback \(most recent call"
 )
 _KNOWN_BY, _STRANGE = 14, -1.3  # words, and a score
-_MOST_KINDS, _MOST_PARTS = 3, (1, 2, 3, 5)  # of what more of it says more
+_TOLD = 1.5  # what else is known of a failure counts for it
+_MOST_KINDS, _MOST_PARTS, _MOST_WORDS = 3, (1, 2, 3, 5), (5, 10, 20, 40, 80)  # of what more of it says more
 
 
 def speaks_of_gpus(text: str) -> bool:
@@ -84,6 +85,11 @@ def seen_in(text: str) -> frozenset[str]:
     return SEEN & concepts(_DENIED.sub(" ", text)).keys()
 
 
+def denies(text: str) -> bool:
+    """Whether a text says that nothing is wrong, and of nothing that it is."""
+    return _DENIED.search(text) is not None and not seen_in(text)
+
+
 def score(text: str) -> float:
     """Return how likely a text tells of a failure of a GPU's kernel, as the logarithm of odds."""
     text, known = ends(text), evidence().scope
@@ -93,9 +99,9 @@ def score(text: str) -> float:
     return known.bias + said + SIGN * sum(known.weights.get(sign, 0.0) for sign in signs(text))
 
 
-def concerns(text: str) -> bool:
-    """Whether a text's score is one from which on causes are named from words."""
-    return score(text) >= evidence().scope.least
+def concerns(text: str, *, told: bool) -> bool:
+    """Whether a text's score is one from which on causes are named from words; `told`: beside what is known of it."""
+    return score(text) >= evidence().scope.least - (_TOLD if told else 0.0)
 
 
 def ends(text: str) -> str:
@@ -129,6 +135,8 @@ def signs(text: str) -> list[str]:
     found = [f"%kernels {at}" for at in range(1, min(_kinds(_OF_KERNELS, bare), _MOST_KINDS) + 1)]
     found += [f"%inside {at}" for at in range(1, min(_kinds(_INSIDE, bare), _MOST_KINDS) + 1)]
     found += [f"%parts {least}" for least in _MOST_PARTS if len(parts) >= least]
+    said = len(features(bare))
+    found += [f"%words {least}" for least in _MOST_WORDS if said >= least]
     found += ["%tiles"] if _OF_TILES.search(bare) is not None else []
     how = "seen" if seen - OFTEN_BESIDE else "hinted" if seen else "unseen"
     found += [f"{name} {how}" for name in found if how != "seen"]
