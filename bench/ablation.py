@@ -100,7 +100,7 @@ PROBLEMS = (
         ("deliver_by_loads",),
     ),
     Problem("broadcast stride 0", Copy(_SCALES, tile=(64, 4, 32), consumer="threads"), (RELAYOUT,)),
-    Problem("permuted attention heads", Copy(_HEADS, tile=(1, 1, 64, 128), consumer="wgmma.b", passes=8), (RELAYOUT,)),
+    Problem("permuted attention heads", Copy(_HEADS, tile=(1, 1, 64, 128), consumer="wgmma.b", passes=32), (RELAYOUT,)),
     Problem("interleaved QKV", Copy(_KEYS, tile=(1, 1, 512, 1, 128), consumer="threads"), MERGING, BOXES),
 )
 

@@ -462,6 +462,7 @@ HANDLERS: dict[str, Handler] = {
     "add.f32": _float(operator.add),
     "mul.f32": _float(operator.mul),
     "sub.s32": _computed(operator.sub),
+    "sub.s64": _computed(operator.sub, LONG),
     "mul.lo.s32": _computed(operator.mul),
     "mul.lo.s64": _computed(operator.mul, LONG),
     "mul.wide.s32": _signed_work(operator.mul, LONG),

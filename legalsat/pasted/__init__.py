@@ -146,9 +146,13 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
     said = {one.code: one for one in told if one not in results}
     least = min(likely.scores.values(), default=0.0)
     scores = {code: likely.scores.get(code, least) for code in (*likely.scores, *said) if code not in returned}
-    scores |= {code: scores[code] + _weight_of(one) for code, one in said.items() if code not in effects}
+    by_line = {code for code in said if code not in effects}
+    scores |= {code: scores[code] + _weight_of(said[code]) for code in by_line}
     first = sorted(scores, key=scores.__getitem__, reverse=True)
-    kept = {*first[:MOST], *(code for code in said if code not in effects)}
+    lines = {code for code, one in said.items() if one.where.startswith('line "')}
+    if lines and not says_more(whole, (said[code].where for code in lines)):  # which are all that there is to go by
+        first.sort(key=lambda code: code not in lines)
+    kept = {*first[:MOST], *by_line}
     named = tuple(said[code] if code in said else likely.diagnostic(code) for code in first if code in kept)
     rest = tuple(one for code, one in said.items() if code not in kept)
     if known is not None:

@@ -26,6 +26,11 @@ MOST = 2  # causes that are told, of those for which the words speak most
 _SHOWN = 4  # words by which a cause is found
 # What numbers decide is judged where they are, and in order where nothing was found.
 _DECIDED_BY_NUMBERS = re.compile(r"TMA(?!037|006)|BULK|VEC|WGMMA|TCGEN|MDESC|COPY0(?!1[02])|TOOL0(?!03|13)")
+_HAS_NUMBERS = re.compile(
+    r"torch\.Size\(|\b(?:torch|jnp|np|cp)\.(?:randn?|empty|zeros|ones|rand\w*)\(|"
+    r"\b(?:make_tensor_descriptor|from_tensor|TensorDescriptor)\(|\bm \d+ n \d+ k \d+"
+)
+_OF_ARGUMENTS = frozenset({"invalid", "misaddr"})  # what numbers show themselves by
 _ANY = re.compile("")
 # What alone can show itself so, where nothing else is seen of a failure.
 _SHOWN_AS = {
@@ -84,7 +89,8 @@ def likely_causes(text: str, target: Target, *, told: bool, fits: bool = False) 
     text = ends(text)
     bare, shows = A_RESULT.sub(" ", text), seen_in(text)
     seen = shows - OFTEN_BESIDE
-    judged = fits and not seen
+    # Tensors whose numbers the text has are judged by these, and are in order where nothing was found.
+    judged = (fits and not seen) or (told and seen <= _OF_ARGUMENTS and _HAS_NUMBERS.search(bare) is not None)
     # That a call refused its arguments says little of which.
     least = _MUCH_WORDS if judged else _LEAST_WORDS if shows - _REFUSED else _MORE_WORDS
     if denies(text) or not (_says_enough(bare, least) and concerns(text, told=told)):
