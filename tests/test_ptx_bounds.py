@@ -251,3 +251,12 @@ def test_what_checks_leave_behind_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(bounds, "MOST_LEFT", -1)
     check_ptx((Path(__file__).parent / "data" / "ptx" / "triton_product_by_maps_sm_90.ptx").read_text())
     assert gc.collect() < MANY // 10
+
+
+def test_that_memory_is_short_is_a_reason_and_nothing_is_printed_of_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bounds, "MOST_BYTES", -(1 << 40))  # so that whatever the process holds is too much
+    asked = Bounds()
+    assert any("of memory" in asked.reason for _ in range(1000))
+    assert capsys.readouterr() == ("", "")

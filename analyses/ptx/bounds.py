@@ -56,7 +56,6 @@ class Bounds:
         self._asked += 1
         if not self._asked % _EVERY and not self._full and _resident() > self._most:
             gc.collect()
-            print("GC", _resident() >> 20, self._most >> 20)
             self._full = _resident() > self._most
         if self._full:
             return f"not decided within {MOST_BYTES >> 20} MiB of memory"

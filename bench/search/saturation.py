@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bench.gpu.gemm_shapes import Shape, product_of
 from bench.one_plan import drawn
 from bench.search.program_exhaustive import forms
 from bench.search.programs import programs
@@ -111,15 +112,32 @@ class Needed:
         return f"{self.law:24} {self.refused:4} have no kernel, {self.dearer:4} a dearer one{longer}"
 
 
+def rare() -> list[Gemm]:
+    """Return products of what few random ones have.
+
+    A long k, which slices of k gain by; sums that slide, with C by columns; members that begin anywhere; groups along k
+    that lie along it; elements of which none lie side by side.
+    """
+    return [
+        product_of(Shape(512, 512, 16384)),
+        product_of(Shape(498, 3318, 13031, "NN")),
+        product_of(Shape(10358, 252, 7894, "TN")),
+        Gemm(577, 64, 577, "bf16", batch=16),
+        GroupedGemm(512, 512, 4096, "e4m3", groups=8, along="k"),
+        Gemm(1000, 512, 640, "bf16", a=Tensor((1000, 640), "bf16", (2000, 3))),
+        Gemm(1000, 512, 640, "bf16", c=Tensor((1000, 512), "bf16", (2000, 3))),
+    ]
+
+
 def products(count: int = COUNT, seed: int = SEED) -> list[Gemm]:
-    """Return random products that laws can do something about, and some of groups of rows and along k."""
+    """Return random products that laws can do something about, some of groups of rows and along k, and rare ones."""
     r = random.Random(seed)
     found = [one for one in (drawn(r) for _ in range(count)) if class_of(one) is not None]
     found += [GroupedGemm(m, n, k, "bf16", groups=groups) for m, n, k, groups in GROUPED]
     for m, n, k, groups in ALONG_K:
         a, b = (Tensor((rows, k), "bf16", (1, rows)) for rows in (m, n))
         found.append(GroupedGemm(m, n, k, "bf16", groups=groups, along="k", a=a, b=b))
-    return found
+    return found + rare()
 
 
 def compared_products(gemms: Sequence[Gemm]) -> Compared:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from legalsat.errors import LegalSatError
 from legalsat.plans.block_plan import BlockPlan
 from legalsat.plans.plan import Plan
+from legalsat.plans.product_kernel import WARPS
 from legalsat.program.pipeline import (
     Advance,
     Allocate,
@@ -36,7 +37,6 @@ from legalsat.program.pipeline import (
 
 TILES = Trips("further tiles along K", 1)
 SUMS = "sums"
-WARPS = 4  # of a warpgroup
 KEEPERS = "warps that keep sums"
 _OPERANDS = ("A", "B")
 

@@ -12,22 +12,22 @@ from dataclasses import replace
 import numpy as np
 
 from legalsat.extract.cost.kernel_columns import KernelColumns
+from legalsat.extract.cost.kernel_cost import BESIDE, LINE
 from legalsat.extract.kernels.product_maps import extents
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.tensor import plain
 
 GROUP = 8  # tiles along m that neighbours in time share
-# Likewise where tiles beside each other write parts of the same lines of C, and L2 has room for what more columns at
-# once need: 0.984 of the time (16 products held out, an H100; 1.014 at worst), 0.995 of 29 batches, 0.77 at best of
-# others.
-GROUP_BESIDE = 2
-LINE_BYTES, KEPT_BYTES = 128, 2**24  # of L2, and of A and B together
+# Of A and B together, for which L2 has room beside what more columns at once need. Where tiles beside each other write
+# parts of the same lines of C, `BESIDE` of them along m take 0.984 of the time then (16 products held out, an H100;
+# 1.014 at worst), 0.995 of 29 batches, 0.77 at best of others.
+KEPT_BYTES = 2**24
 
 
 def for_extents(kernel: ProductKernel, gemm: Gemm) -> ProductKernel:
     """Return a kernel with the order of tiles and the maps that suit a product's extents, which are numbers."""
-    group, streamed = GROUP_BESIDE if _beside(gemm, kernel.swapped, kernel.slices) else GROUP, _streamed(gemm, kernel)
+    group, streamed = BESIDE if _beside(gemm, kernel.swapped, kernel.slices) else GROUP, _streamed(gemm, kernel)
     if (group, streamed) == (kernel.group, kernel.streamed):
         return kernel
     return replace(kernel, group=group, streamed=streamed)
@@ -42,7 +42,7 @@ def for_any_extents(kernel: ProductKernel) -> ProductKernel:
 
 def is_for_some_extents(kernel: ProductKernel) -> bool:
     """Return whether some extents have a kernel's order of tiles; any maps are right."""
-    return kernel.group in {GROUP, GROUP_BESIDE}
+    return kernel.group in {GROUP, BESIDE}
 
 
 def ordered(kernels: KernelColumns, gemms: Sequence[Gemm]) -> KernelColumns:
@@ -51,7 +51,7 @@ def ordered(kernels: KernelColumns, gemms: Sequence[Gemm]) -> KernelColumns:
     if not beside.any():
         return kernels
     beside = np.where(kernels.swapped, beside[:, 1:], beside[:, :1]) & (kernels.slices == 1)
-    return replace(kernels, group=np.where(beside, GROUP_BESIDE, kernels.group))
+    return replace(kernels, group=np.where(beside, BESIDE, kernels.group))
 
 
 def _beside(gemm: Gemm, swapped: bool, slices: int = 1) -> bool:
@@ -62,7 +62,7 @@ def _beside(gemm: Gemm, swapped: bool, slices: int = 1) -> bool:
     strides = plain(gemm.matrices["C"].strides)
     pitch, step = strides[::-1] if swapped else strides
     small = (gemm.m + gemm.n) * gemm.k * gemm.dtype.bytes <= KEPT_BYTES
-    parted = step == 1 and pitch * gemm.out_dtype.bytes % LINE_BYTES != 0
+    parted = step == 1 and pitch * gemm.out_dtype.bytes % LINE != 0
     return bool(parted and small and slices == 1 and not gemm.members.ragged)
 
 

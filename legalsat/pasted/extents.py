@@ -35,7 +35,7 @@ _EIGHT_BITS = re.compile(r"fp8|float8|e[45]m[23]|scaled_mm|\bmxfp|w8a8|transform
 _LIBRARY = re.compile(
     r"CUBLAS_STATUS_(?:NOT_SUPPORTED|INVALID_VALUE)|cublas\w* (?:\w+ )*(?:status|error)\W{0,3}\w", re.I
 )
-_CALL = re.compile(r"\bm (?P<m>\d{1,9}) n (?P<n>\d{1,9}) k (?P<k>\d{1,9})\b")
+CALL = re.compile(r"\bm (?P<m>\d{1,9}) n (?P<n>\d{1,9}) k (?P<k>\d{1,9})\b")
 _KERNELS = re.compile(
     r"cutlass[^\n]{0,200}(?:Invalid status|Misaligned|not supported|failed|exception)|misaligned|can_implement",
     re.IGNORECASE,
@@ -242,7 +242,7 @@ def _extents(text: str, calls: Sequence[Called], tried: _Tried) -> list[_Extent]
 
 
 def _of_libraries(text: str, calls: Sequence[Called]) -> Iterator[_Extent]:
-    for match in _CALL.finditer(text):
+    for match in CALL.finditer(text):
         yield from (_Extent(name, int(match[name])) for name in "mnk")
     for called in calls:
         operands = [one for one in called.arguments if isinstance(one, Array) and one.rank >= 2]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.causes import A_RESULT
+from legalsat.pasted.extents import CALL
 from legalsat.pasted.ranking import Evidence, concepts, evidence, features, scored, weight, words_of
 from legalsat.pasted.scope import OFTEN_BESIDE, PARTS, SEEN, concerns, denies, ends, seen_in
 from legalsat.pasted.sentences import RULE_OF
@@ -28,7 +29,7 @@ _SHOWN = 4  # words by which a cause is found
 _DECIDED_BY_NUMBERS = re.compile(r"TMA(?!037|006)|BULK|VEC|WGMMA|TCGEN|MDESC|COPY0(?!1[02])|TOOL0(?!03|13)")
 _HAS_NUMBERS = re.compile(
     r"torch\.Size\(|\b(?:torch|jnp|np|cp)\.(?:randn?|empty|zeros|ones|rand\w*)\(|"
-    r"\b(?:make_tensor_descriptor|from_tensor|TensorDescriptor)\(|\bm \d+ n \d+ k \d+"
+    r"\b(?:make_tensor_descriptor|from_tensor|TensorDescriptor)\(|" + CALL.pattern
 )
 _OF_ARGUMENTS = frozenset({"invalid", "misaddr"})  # what numbers show themselves by
 _ANY = re.compile("")

@@ -14,6 +14,7 @@ from legalsat.backends.ptx.blocks.tcgen05 import KINDS
 from legalsat.backends.ptx.sums import AS_THEY_ARE, PACKED
 from legalsat.backends.ptx.text import ENTRY
 from legalsat.errors import LegalSatError
+from legalsat.extract.blocks.planner import LOADERS
 from legalsat.plans.block_plan import BlockPlan
 from legalsat.plans.plan import Plan, View
 from legalsat.tensor import Tensor, plain
@@ -23,7 +24,6 @@ from legalsat.units.tensor_map import TensorMap
 
 _SWIZZLE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 _MOST_BLOCKS = 2**31 - 1
-LOADERS = 2  # warps besides those that fetch sums: one loads, one issues
 
 
 @dataclass(frozen=True, slots=True)
