@@ -23,7 +23,7 @@ from legalsat.extract.kernels.contract import require_contract
 from legalsat.extract.search.planner import USUAL_MEANS, NoLegalLayout, cached_plan, plan_swizzled
 from legalsat.operators import Copy
 from legalsat.operators.gemm import ROW_BITS, Gemm, matrix_unit, readers_on
-from legalsat.plans.block_plan import BlockPlan, TileCandidate
+from legalsat.plans.block_plan import LOADERS, BlockPlan, TileCandidate
 from legalsat.plans.plan import Launch, Plan
 from legalsat.plans.product_cost import ProductCost
 from legalsat.plans.product_kernel import WARPS
@@ -44,7 +44,6 @@ MOST_BLOCKS = 2  # on a processor; more of them leave each too few stages
 BLOCK_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
 RESULT_MEANS = ("tma", "threads")
 OPERAND_MEANS = tuple(means for means in USUAL_MEANS if means != "fragments")  # which share no ring
-LOADERS = 2  # warps besides those that fetch sums: one loads, one issues
 NANOSECONDS_PER_WAVEFRONT = 0.57  # one a clock
 TOP = 4
 

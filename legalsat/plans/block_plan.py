@@ -19,6 +19,7 @@ from legalsat.units.mma import Epilogue, Mma
 
 # Measured on an H200, one block alone (bench/gpu/results/latencies.json): 95 of 100 loads of a box are there by then.
 LOAD_NANOSECONDS = 780
+LOADERS = 2  # warps besides those that fetch sums: one loads, one issues
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from legalsat.backends.ptx.blocks.tcgen05 import KINDS
 from legalsat.backends.ptx.sums import AS_THEY_ARE, PACKED
 from legalsat.backends.ptx.text import ENTRY
 from legalsat.errors import LegalSatError
-from legalsat.extract.blocks.planner import LOADERS
-from legalsat.plans.block_plan import BlockPlan
+from legalsat.plans.block_plan import LOADERS, BlockPlan
 from legalsat.plans.plan import Plan, View
 from legalsat.tensor import Tensor, plain
 from legalsat.units.matrix_descriptor import PERIODS, SPANS, MatrixOperand
