@@ -10,8 +10,10 @@ from test_check_ptx_clusters import BOX, check, ring
 
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.program import compile_kernel
+from legalsat.extract.check import ptx_least
 from legalsat.extract.check.ptx_cluster_probe import shown_by_one
 from legalsat.extract.check.ptx_clusters import TRIED, Shape, likelier
+from legalsat.extract.check.ptx_sweep import Sweep
 
 
 def against(text: str, shape: Shape) -> str | None:
@@ -37,16 +39,37 @@ def test_a_cluster_that_is_right_leaves_nothing_behind() -> None:
     assert found.reached == alone.reached and found.parameters == alone.parameters
 
 
-def shared_tiles(rounds: str = "") -> str:
+def shared_tiles(rounds: str = "", **changes: str) -> str:
     """A ring of which each CTA of a pair takes every other tile, so that both must have as many."""
     count = "add.u32 %r2, %r2, 1;\nsub.u32 %r2, %r2, %r1;\nshr.u32 %r2, %r2, 1;"
-    return ring(2, cluster="").replace("ld.param.u32 %r2, [n];", f"ld.param.u32 %r2, [n];\n{count}\n{rounds}")
+    text = ring(2, **{"cluster": "", **changes})
+    return text.replace("ld.param.u32 %r2, [n];", f"ld.param.u32 %r2, [n];\n{count}\n{rounds}")
 
 
 def test_that_all_ctas_must_get_as_many_tiles_is_a_condition() -> None:
     (found,) = check(shared_tiles()).kernels
     assert found.proven, (found.findings, found.unproven)
     assert [(one.name, one.multiple) for one in found.conditions] == [("n", 2)]
+
+
+@pytest.mark.parametrize(("changes", "right"), [({}, True), ({"wait_full": "setp.eq.u32 %p5, 0, 0;"}, False)])
+def test_where_the_least_launch_hangs_no_sweep_is_spent_on_such(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], right: bool
+) -> None:
+    """One CTA of a pair has a tile with the least launch, the other none; what breaks others too is still found."""
+    swept: list[dict[str, int]] = []
+    sweep_all = ptx_least.sweep_all
+
+    def noted(sweep: Sweep) -> None:
+        swept.append(dict(sweep.whole))
+        sweep_all(sweep)
+
+    monkeypatch.setattr(ptx_least, "sweep_all", noted)
+    (found,) = check(shared_tiles(cluster=".reqnctapercluster 2", **changes)).kernels
+    assert found.proven == right and bool(found.findings) != right, (found.findings, found.unproven)
+    if right:
+        assert swept == [{"n": 2}] and {one % 2 for one in found.parameters["n"]} == {0}
+        assert [(one.name, one.multiple) for one in found.conditions] == [("n", 2)]
 
 
 def test_launches_that_fail_an_assertion_say_nothing_of_shared_tiles() -> None:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from legalsat.analyses.ptx.contract import Undecided
 from legalsat.analyses.ptx_machine.program import Seen
 from legalsat.extract.check.ptx_failure import Failure, Values
-from legalsat.extract.check.ptx_known import Earlier
+from legalsat.extract.check.ptx_known import key_of
 from legalsat.extract.check.ptx_sweep import Sweep
-from legalsat.extract.check.ptx_values import sweep_all
+from legalsat.extract.check.ptx_values import find_steps, sweep_all
 from legalsat.logic import round_up
 
 MOST = 4096  # that a least value may be, or
@@ -74,6 +74,37 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
 
 
 def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
+    hanging = _hanging(first, find_steps(first)) if first.program.ranks > 1 else None
+    if hanging is None:
+        return _from(first)
+    # Most of a sweep would be spent on launches that hang, if what hangs is that a CTA gets fewer tiles than others.
+    program, earlier, taken = first.program, first.shown_so_far, first.program.forget()
+    first.failing = [hanging]
+    search = _Search(first, dict(first.boxes), first.most - first.work)
+    shared = search.shared_tiles()
+    program.forget()  # what a search takes is no part of any sweep
+    work, runs = first.work + search.work, first.runs + search.runs
+    sweep = Sweep(program, first.fixed, dict(first.boxes), first.most - work, known=first.known)
+    if shared:
+        sweep.whole = {name: one.multiple for name, one in shared.items()}
+        sweep.excused, sweep.earlier, sweep.number = taken, earlier, first.number + 1
+        program.roles.multiples.update(sweep.whole)
+    sweep, conditions = _from(sweep)
+    sweep.work, sweep.runs = sweep.work + work, sweep.runs + runs
+    return sweep, (*shared.values(), *conditions)
+
+
+def _hanging(sweep: Sweep, values: Values) -> Failure | None:
+    """Return in what a launch ends if somebody waits in vain in it, be the bytes of boxes known by then or not."""
+    known = [one for one in sweep.failing if one.values == values]
+    run = sweep.made.get(key_of(values))
+    if run is not None:
+        wrong = [one for one in run.order.findings.values() if one.level == "error"]
+        known += [Failure(dict(values), f.line, f.message, f.of_nothing, f.of_any_size, f.hangs) for f in wrong]
+    return min(known, key=lambda one: one.line) if known and all(one.hangs for one in known) else None
+
+
+def _from(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     program, boxes, fixed, most = first.program, dict(first.boxes), dict(first.fixed), first.most
     multiples = program.roles.multiples
     before = dict(multiples)
@@ -81,7 +112,7 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     sweep, work, runs, reached = first, first.work, first.runs, program.reached
     found: dict[str, Precondition] = {}
     shared: dict[str, Precondition] = {}
-    seen, earlier = Seen(), list[Earlier]()
+    seen, earlier = first.excused, first.earlier
     for number in range(_SWEEPS):
         if not sweep.failing or (not sweep.findings and not sweep.missed):
             break
@@ -98,11 +129,11 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
         program.forget()
         if not more or work > most:
             break
-        whole = {name: one.multiple for name, one in shared.items()}
+        whole = first.whole | {name: one.multiple for name, one in shared.items()}
         multiples |= whole
         least = {name: round_up(one.least, whole.get(name, 1)) for name, one in found.items()}
         sweep = Sweep(program, fixed, dict(boxes), most - work, least=least, whole=whole, known=first.known)
-        sweep.excused, sweep.earlier, sweep.number = seen, earlier, number + 1
+        sweep.excused, sweep.earlier, sweep.number = seen, earlier, first.number + number + 1
         _sweep(sweep)
         work, runs = work + sweep.work, runs + sweep.runs
         if any(one.least > most_of(sweep, name) for name, one in found.items()):

@@ -70,6 +70,7 @@ class Sweep:
         number: of sweeps of the kernel before. idle: maps by which nothing has been copied, and what follows.
         alike: no parameter makes loops longer, so that few runs are made.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
+        made: runs that lack the bytes of boxes, by values.
         unseen: parameters of which it is not known whether they steer a loop, as all runs that tell are too long.
     """
 
@@ -87,7 +88,7 @@ class Sweep:
     counts: dict[tuple[int, int], set[int]] = field(default_factory=dict)
     periods: dict[int, Period] = field(default_factory=dict)
     _ranks: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-    _made: dict[tuple[tuple[str, int], ...], Run] = field(default_factory=dict)
+    made: dict[tuple[tuple[str, int], ...], Run] = field(default_factory=dict)
     _shown: dict[tuple[tuple[str, int], ...], Shown | None] = field(default_factory=dict)
     sizing: bool = True
     probing: bool = True
@@ -222,7 +223,7 @@ class Sweep:
             return known
         self.unsized.append((dict(values), known.wrong))
         if known.run is not None and known.shown is not None:
-            run = self._made[key_of(values)] = copy(known.run)
+            run = self.made[key_of(values)] = copy(known.run)
             run.parameters = held
         return known
 
@@ -250,7 +251,7 @@ class Sweep:
         open_.update(closed(run))
         if not run.sized and self.sizing:
             if not run.endless:
-                self._made[key_of(values)] = run
+                self.made[key_of(values)] = run
             return None
         self.program.filled |= run.order.filled
         self.program.written.join(run.order.shared)
@@ -349,9 +350,9 @@ class Sweep:
 
     def size_boxes(self, tried: Iterable[Values]) -> None:
         """Recover the bytes of boxes from a few runs, and run again what was run without them."""
-        runs = [self._made.get(key_of(values)) or self._whole(values) for values in tried]
+        runs = [self.made.get(key_of(values)) or self._whole(values) for values in tried]
         made = [run for run in runs if run is not None]
-        self._made.clear()
+        self.made.clear()
         launched = {line: keys for line in self.program.conditions.expected if (keys := self._launched(line))}
         boxes = boxes_of(made, self.boxes, launched)
         self.boxes = self.boxes | boxes.known  # these runs know no more when the next sweep sizes by them

@@ -24,16 +24,22 @@ _NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
 _LONG_NUMBERS = {"u64", "s64", "b64"}
 
 
-def sweep_all(sweep: Sweep) -> None:
-    """Run a kernel for all values that tell, the telling ones first."""
+def find_steps(sweep: Sweep) -> Values:
+    """Find by how much parameters must grow for loops to run once more; return the least values of all."""
     program = sweep.program
     names = steering(program, sweep.fixed)
     ones = {n: sweep.least.get(n, 0 if n.startswith("%") else one_of(program, n)) for n in names}
     looping = program.looping
     ones = _launched(sweep, ones)
-    sweep.steps = steps = {
-        name: sweep.step_of(name, ones) if name in looping and not sweep.late else 0 for name in names
-    }
+    sweep.steps = {name: sweep.step_of(name, ones) if name in looping and not sweep.late else 0 for name in names}
+    return ones
+
+
+def sweep_all(sweep: Sweep) -> None:
+    """Run a kernel for all values that tell, the telling ones first."""
+    program = sweep.program
+    ones = find_steps(sweep)
+    names, steps, looping = list(ones), sweep.steps, program.looping
     rooms = _rooms(sweep, ones, names)
     idle = [name for name in names if name in looping and not steps[name] and not name.startswith("%")]
     grid = {name: LATER * step for name, step in steps.items() if step and name.startswith("%")}
