@@ -10,7 +10,7 @@ from test_check_ptx_clusters import BOX, check, ring
 
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.program import compile_kernel
-from legalsat.extract.check import ptx_least
+from legalsat.extract.check import ptx_least, ptx_values
 from legalsat.extract.check.ptx_cluster_probe import shown_by_one
 from legalsat.extract.check.ptx_clusters import TRIED, Shape, likelier
 from legalsat.extract.check.ptx_sweep import Sweep
@@ -58,7 +58,7 @@ def test_where_the_least_launch_hangs_no_sweep_is_spent_on_such(
 ) -> None:
     """One CTA of a pair has a tile with the least launch, the other none; what breaks others too is still found."""
     swept: list[dict[str, int]] = []
-    sweep_all = ptx_least.sweep_all
+    sweep_all = ptx_values.sweep_all
 
     def noted(sweep: Sweep) -> None:
         swept.append(dict(sweep.whole))
