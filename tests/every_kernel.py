@@ -136,7 +136,7 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
     if store == "turned":  # boxes of columns that lie in whole granules
         return not any([*forbidden, realign in {"tiles", "registers"}, not in_columns])
     if store == "columns":  # where nothing else stores C^T as well
-        return not any([*forbidden, realign in {"none", "registers"}, in_rows, realign == "sums" and in_columns])
+        return not any([*forbidden, realign == "registers", in_rows, realign != "tiles" and in_columns])
     forbidden += [store != "sums" and not in_rows]
     forbidden += [store != "sums" and (whole and realign != "registers") != (store == "tma")]
     return not any(forbidden)

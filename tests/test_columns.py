@@ -40,12 +40,13 @@ def by_columns(gemm: ls.Gemm) -> list[ProductKernel]:
 def one_of_each() -> dict[object, tuple[ls.Gemm, ProductKernel]]:
     """Return a kernel for each way to mend operands, to share and to store, and for odd and even numbers of parts."""
     r, found = random.Random(6), dict[object, tuple[ls.Gemm, ProductKernel]]()
-    for lies, extents in (("KK", (133, 203, 597)), ("KK", (70, 136, 330)), ("MM", (77, 131, 700))):
+    drawn = ("KK", (133, 203, 597)), ("KK", (70, 136, 330)), ("MM", (77, 131, 700)), ("KK", (133, 203, 600))
+    for lies, extents in drawn:
         gemm = product_of(*extents, lies)
         kernels = by_columns(gemm)
         for one in r.sample(kernels, len(kernels)):
             parts = len(range(0, one.tile[1], 64)) % 2
-            found.setdefault((one.realign, one.phases), (gemm, one))
+            found.setdefault((one.realign, one.phases, one.aligned, one.cluster == (1, 1)), (gemm, one))
             found.setdefault((one.realign, one.ping_pong, one.overlapped > 0, parts), (gemm, one))
             found.setdefault((one.cluster != (1, 1), one.tile[0]), (gemm, one))
     return found
@@ -53,7 +54,8 @@ def one_of_each() -> dict[object, tuple[ls.Gemm, ProductKernel]]:
 
 def test_products_are_exact_and_no_byte_beside_c_is_written() -> None:
     kinds = list(dict.fromkeys(one_of_each().values()))
-    assert {(one.realign, one.phases) for _, one in kinds} >= {("tiles", 8), ("tiles", 4), ("sums", 8)}
+    assert {(one.realign, one.phases) for _, one in kinds} >= {("tiles", 8), ("tiles", 4), ("sums", 8), ("none", 1)}
+    assert {one.aligned for _, one in kinds if one.realign == "none"} >= {(False, False), (True, True)}
     assert {one.ping_pong for _, one in kinds} == {one.overlapped > 0 for _, one in kinds} == {False, True}
     for seed, (gemm, kernel) in enumerate(kinds):
         a, b = (one.astype(float) for one in drawn_numbers(gemm, seed))
@@ -98,21 +100,23 @@ def test_each_meeting_is_needed() -> None:
     assert min(parts) >= 1 and max(parts) > 1
 
 
-@pytest.mark.parametrize("realign", ["tiles", "sums"])
-def test_a_printed_kernel_does_what_its_program_says(realign: str) -> None:
+@pytest.mark.parametrize(("realign", "aligned"), [("tiles", False), ("sums", False), ("none", False), ("none", True)])
+def test_a_printed_kernel_does_what_its_program_says(realign: str, *, aligned: bool) -> None:
     gemm, kernel = next(
-        (gemm, one) for gemm, one in one_of_each().values() if one.realign == realign and one.cluster == (1, 1)
+        (gemm, one)
+        for gemm, one in one_of_each().values()
+        if (one.realign, any(one.aligned), one.cluster) == (realign, aligned, (1, 1))
     )
     assert not judged(gemm, kernel, few=True)["differences"]
 
 
 def test_columns_are_stored_so_where_nothing_else_does() -> None:
-    """Boxes store whole columns, rows are stored as rows, and what lies as asked is as well computed as C."""
+    """Boxes store whole columns, rows are stored as rows, and rows of one phase are no neighbours in C."""
     assert not by_columns(product_of(200, 304, 1095, "KM"))  # rows of C are whole granules, and so are those of B
-    assert not by_columns(product_of(200, 301, 1096, "KK"))
-    assert by_columns(product_of(201, 304, 1095, "KK"))  # rows of one phase are no neighbours in C
-    for _, kernel in product_kernels(product_of(201, 301, 1095, "MM"), H200):
-        assert kernel.store != "columns" or (kernel.swapped and kernel.realign == "sums")
+    assert by_columns(product_of(200, 301, 1096, "KK"))
+    assert {one.realign for one in by_columns(product_of(201, 304, 1095, "KK"))} == {"tiles"}
+    for kernel in by_columns(product_of(201, 301, 1095, "MM")):
+        assert kernel.swapped and kernel.realign in {"none", "sums"}
 
 
 def test_other_backends_name_what_they_lack() -> None:

@@ -178,7 +178,7 @@ def exists(form: Form, facts: Facts) -> bool:
         "turned": not lies and form.realign in {"none", "sums"},  # rows of phases are no neighbours in C
         "rows": not by_boxes,
         # What is as well computed the other way round, or stored by boxes, is not.
-        "columns": not lies and (form.realign == "tiles" or (form.realign == "sums" and down != WHOLE)),
+        "columns": not lies and (form.realign == "tiles" or (not realigned and down != WHOLE)),
     }
     return stored[form.store] and not _idle(form, facts)
 
