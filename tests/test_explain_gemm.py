@@ -168,3 +168,13 @@ def test_the_text_has_a_table_of_operands_and_the_first_repairs_text() -> None:
     pad = next(repair for repair in found.repairs if repair.kind == "pad")
     assert "a_laid_out = a.new_empty(512, 256)[:, :255]" in pad.snippets[0].text
     assert str(ls.explain(ls.Gemm(256, 256, 256, "bf16"), "h200")).count("as it is: ") == 1
+
+
+@pytest.mark.parametrize("batch", [1, (1,), (1, 1), (3,), (1, 2)])
+@pytest.mark.parametrize("k", [256, 255])
+def test_a_batch_is_explained_however_many_products_it_has(batch: int | tuple[int, ...], k: int) -> None:
+    product = ls.Gemm(64, 128, k, "bf16", batch=batch)
+    for gpu in ("h200", "b200") if product.members.count == 1 else ("h200",):
+        found = ls.explain(product, gpu)
+        assert found.legal == (k % 8 == 0)
+        assert [d.code for d in found.diagnostics] == ([] if found.legal else ["TMA005"])
