@@ -25,6 +25,7 @@ MOST_ROUNDS = 8  # rounds of the parameter's loop
 _GROWTH = 4  # from one guess to the next
 _SWEEPS = 5  # that begin at other least values
 _PROBES = 3
+_MANY = 2  # tiles of each CTA of a cluster, with which all have some
 _PROBE_WORK = 50_000  # instructions of one run that looks for a least value
 
 
@@ -239,6 +240,8 @@ class _Search:
             uneven = [one for one in listed if step and one.values.get(name, 0) % multiple]
             if not uneven or not uneven[0].hangs or not all(one.of_nothing or one in uneven for one in listed):
                 continue
+            if self._right({**uneven[0].values, name: _MANY * multiple + step}):
+                continue  # it is that some have none
             whole = [{**one.values, name: round_up(one.values[name], multiple)} for one in uneven]
             line, reason = uneven[0].line, uneven[0].reason
             if all(map(self._right, whole[:_PROBES])) and self._comes_to(line, whole[_PROBES:][-_PROBES:]):
@@ -263,9 +266,11 @@ class _Search:
                 continue
             if any(self._right_only_above(failure, {name: least}) for name, least in excused.items()):
                 continue
-            raised = None if excused else self._raised(failure)
+            raised = self._raised(failure)
             if raised is None or not (failure.of_nothing or self._only_not_empty(failure, raised)):
                 return {}
+            if excused and not all(least <= excused.get(name, 0) for name, least in raised.items()):
+                return {}  # else fewer are enough here, as where a row begins within a tile that is counted whole
             for name, least in raised.items():
                 if name not in found or found[name].least < least:
                     found[name] = Precondition(name, least, line, reason, pointer=self.sweep.program.is_pointer(name))
@@ -293,8 +298,15 @@ class _Search:
                     for name in guess:
                         guess[name] = self._lowest(guess[name], values[name], self._at(values, guess, name))
                     raised = {name: least for name, least in guess.items() if least > values[name]}
+                    if any(self._right_before(values, guess, name) for name in raised):
+                        return None
                     return raised if self._right_only_above(failure, raised) else None
         return None
+
+    def _right_before(self, values: Values, raised: Values, name: str) -> bool:
+        """Is a run right with less than the least value that was found, half or three quarters of it?"""
+        less = (raised[name] * quarters // 4 for quarters in (2, 3))
+        return any(one > values[name] and self._right({**values, **raised, name: one}) for one in less)
 
     def _at(self, values: Values, raised: Values, name: str) -> Callable[[int], bool]:
         return lambda value: self._right({**values, **raised, name: value})

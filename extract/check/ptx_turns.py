@@ -7,7 +7,7 @@ computed for each condition that is left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from typing import TYPE_CHECKING
 
 from legalsat.analyses.ptx_machine.alu import FULL
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes which says how many arrive, or where
 MOST_TURNED = 6  # runs that try to turn one condition round
 MOST_SWITCHES, MOST_TOGETHER = 8, 3  # parameters that are switched, and of these those that are at a time
+MOST_PARTS = 3  # of a round that are tried with one condition
 LEAST_PAST, MOST_PAST = 6, 60  # values that lead past a condition, so that it never turns
 LATER = 2  # rounds before one that is not the first
 ROOM = 512  # of rows, columns and the like
@@ -191,6 +192,7 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     roomy = with_room(sweep, bases[0], frozenset())
     several = [bases[0], roomy, with_room(sweep, bases[0], frozenset(), ROOM)]
     alike: list[Shown] = []
+    _try_parts_of_rounds(sweep, number, watch, free)
     flips = conditions.flips(watch.condition, free, wanted, [*bases, *several[1:]], steps)
     for values, first in _in_reach_first(sweep, watch, flips, several):
         ended = sweep.late or sweep.work - before > _TRIED_WORK
@@ -221,6 +223,25 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     if free and _out_of_reach(sweep, watch, free, several, steps):
         return True
     return free <= conditions.switches and _all_switched(sweep, free, bases[0])
+
+
+def _try_parts_of_rounds(sweep: Sweep, number: int, watch: Watch, free: Set[str]) -> None:
+    """Run launches that come to a condition with other parts of a round, so that it may turn out the other way.
+
+    What is left of a parameter may be looked at only after rounds that are unrolled, to which small values do not come.
+    """
+    conditions, wanted = sweep.program.conditions, (TRUE | FALSE) ^ watch.seen
+    coming = [values for values, outcomes in sweep.shown_so_far if outcomes and outcomes[number]]
+    values = min(coming, key=lambda one: sum(map(abs, one.values())), default={})
+    keys = sorted(key for key in free & values.keys() if sweep.steps.get(key, 0) > 1 and not key.startswith("%"))
+    near = conditions.crossings(watch.condition) if keys else {}
+    parts = ((key, part) for key in keys for part in sorted({value % sweep.steps[key] for value in near.get(key, ())}))
+    others = ({**values, key: values[key] // sweep.steps[key] * sweep.steps[key] + part} for key, part in parts)
+    turning = (one for one in others if (conditions.outcome(watch.condition, one) or 0) & wanted)
+    for other in islice(turning, MOST_PARTS):
+        sweep.shown(other, _MOST_WORK)
+        if sweep.late or not _half_seen(watch):
+            return
 
 
 def _in_reach_first(

@@ -199,6 +199,10 @@ class Conditions:
         """Is a predicate computed in one place alone?"""
         return len(self.definitions.get(name, ())) == 1
 
+    def crossings(self, condition: Condition) -> dict[str, set[int]]:
+        """Return values of parameters and of the grid, by name, at which a condition may turn round."""
+        return tried.crossings(self.program, condition.name, self.definitions)
+
     def begin_anew(self) -> None:
         """Let values be looked for again, as often as at first."""
         self._budget = SEARCHES * BUDGET
@@ -222,7 +226,7 @@ class Conditions:
         """
         program, switches = self.program, self.switches
         constants = tried.constants_of(condition.name, self.definitions)
-        near = tried.crossings(program, condition.name, self.definitions)
+        near = self.crossings(condition)
         listed = {
             key: tried.of_switch(program, key)
             if key in switches
@@ -414,7 +418,7 @@ class Conditions:
         """
         if not all(key.startswith("%ctaid.") for key in free) or not tried.crosses(condition.name, self.definitions):
             return False
-        near = tried.crossings(self.program, condition.name, self.definitions)
+        near = self.crossings(condition)
         for key in free:
             listed = [*range(BLOCKS), *sorted(near.get(key, ()))]
             listed += [0] * (-len(listed) % LANES)
