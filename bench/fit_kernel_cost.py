@@ -32,7 +32,7 @@ from legalsat.targets import Target, target
 FACTORS = (1.3, 1.1, 1.03, 1.01)  # of a step
 # Columns that are truths.
 FLAGS = {"swapped", "ping_pong", "in_registers", "overlapped", "by_sums", "by_rows", "turned", "by_columns"}
-FLAGS |= {"clipped"} | {f"{what}_{side}" for what in ("relaid", "aligned") for side in "ab"}
+FLAGS |= {"clipped"} | {f"{what}_{side}" for what in ("relaid", "transposed", "aligned") for side in "ab"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def timed_in(file: Path) -> list[Timed]:
     report, found = json.loads(file.read_text(encoding="utf-8")), list[Timed]()
     gpu = target("h100" if "H100" in report["machine"]["gpu"] else "h200")
     for row in report["rows"]:
-        numbers = [row["numbers"][name] for name in row["us"]]
+        numbers = [_told(row["kernels"][name]) | row["numbers"][name] for name in row["us"]]
         if not numbers:
             continue
         # A column that a file does not know is that of kernels which do without.
@@ -66,6 +66,11 @@ def timed_in(file: Path) -> list[Timed]:
         products = Products.of([product_of(shape_of(row))])
         found.append(Timed(products, kernels, gpu, 1000 * np.array(list(row["us"].values()))))
     return found
+
+
+def _told(words: str) -> dict[str, bool]:
+    """Return what the words of a kernel say that numbers of older files do not: which copies are transposes."""
+    return {f"transposed_{side.lower()}": f"transpose {side} first" in words for side in "AB"}
 
 
 def error(timed: Sequence[Timed], constants: Mapping[str, float]) -> float:

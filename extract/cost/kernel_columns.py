@@ -27,7 +27,8 @@ class KernelColumns:
         in_registers: whether A is realigned there. overlapped: whether the epilogue is overlapped.
         by_sums: whether C leaves through all accumulators. by_rows: whether by threads. turned: whether as C^T.
         by_columns: whether by threads as C^T.
-        relaid_a, relaid_b: whether its operands are laid out first. aligned_a, aligned_b: whether in shared memory.
+        relaid_a, relaid_b: whether its operands are laid out first, and transposed_a, transposed_b: with their axes
+            exchanged. aligned_a, aligned_b: whether they are aligned in shared memory.
         spans_a, spans_b: of a k-tile's bytes that lie side by side in a line that is loaded.
         buffers: through which C leaves by boxes.
         slides: phases of k between which sums slide; 0 where they do not.
@@ -56,6 +57,8 @@ class KernelColumns:
     by_columns: Numbers
     relaid_a: Numbers
     relaid_b: Numbers
+    transposed_a: Numbers
+    transposed_b: Numbers
     aligned_a: Numbers
     aligned_b: Numbers
     spans_a: Numbers
@@ -87,6 +90,7 @@ class KernelColumns:
                 one.store == "turned",
                 one.store == "columns",
                 *(first != "none" for first in one.relayouts),
+                *(first == "transpose" for first in one.relayouts),
                 *one.aligned,
                 *(1 if lines is None else lines.spans for lines in one.lines),
                 one.buffers,

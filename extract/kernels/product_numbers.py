@@ -295,7 +295,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     rows, columns, warpgroups, ping_pong, down, across, split, slices, blocks = numbers
     told = np.array([_facts(form, one) for _, form in forms])[of].T
     swapped, registers, tiles, slid, sums, boxed, turned, by_columns, mn_a, mn_b, alike, *done = told
-    relaid_a, relaid_b, aligned_a, aligned_b, clipped = done
+    relaid_a, relaid_b, transposed_a, transposed_b, aligned_a, aligned_b, clipped = done
     summed, aligning = columns + SLID * slid, aligned_a | aligned_b
     size = one.dtype.bytes
     result_size = np.where(slices > 1, SUM_BYTES, one.result.bytes)
@@ -357,6 +357,8 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
             by_columns > 0,
             relaid_a > 0,
             relaid_b > 0,
+            transposed_a > 0,
+            transposed_b > 0,
             aligned_a > 0,
             aligned_b > 0,
             np.where(aligned_a & mn_a, spans_of(rows), 1),
@@ -421,6 +423,7 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
         *(major == "MN" for major in form.majors),
         _realigned(form, one).alike,
         *(first != "none" for first in form.relayouts),
+        *(first == "transpose" for first in form.relayouts),
         *form.aligned,
         form.clipped,
     )
