@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from legalsat.program.pipeline_sites import Exit, Meeting, PhaseWait, StageRead, SumsUse
+from legalsat.program.pipeline_sites import BarrierEnd, Exit, Meeting, PhaseWait, StageRead, SumsUse
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.movement import CHIP
 from legalsat.targets import Target
@@ -132,4 +132,26 @@ def arrival_without_release(meeting: Meeting, target: Target) -> Requirements:
         "warps rely on what is done before {awaited} meets, and an arrival releases nothing",
         help="give fence.acq_rel.cluster before the arrival, or let it release",
         awaited=meeting.awaited,
+    )
+
+
+@CHIP.rule(
+    "PIPE037",
+    Source("PTX ISA 9.1, 9.7.13.15.10", "barrier").saying(
+        "An mbarrier object must be invalidated before using its memory location for any other purpose"
+    ),
+    refused_by="document",
+    level="warning",
+)
+def barrier_not_invalidated(end: BarrierEnd, target: Target) -> Requirements:
+    """Between two initialisations of a barrier stands mbarrier.inval.
+
+    An init of a live barrier is undefined by the document. It writes the same eight bytes, and where all
+    are done with the first life (PIPE024) no GPU is known to mind.
+    """
+    yield require(
+        end.invalidated,
+        "barrier {barrier} is initialised again without mbarrier.inval",
+        help="give mbarrier.inval, and let all who use {barrier} meet, before it is initialised again",
+        barrier=end.barrier,
     )

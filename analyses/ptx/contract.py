@@ -57,6 +57,7 @@ KINDS = {
     "bystander_overtaken": "a warp that only looks on may be two phases late, and then hangs",
     "store_not_awaited": "a block ends before its last store is known to have read its source",
     "tensor_memory_not_fenced": "tensor memory passes through a barrier without the fences of tcgen05",
+    "barrier_not_invalidated": "a barrier is initialised again without mbarrier.inval",
     "arrival_without_release": "warps of a block rely on an arrival at the cluster's barrier that releases nothing",
 }
 ARRIVAL = "this arrival"  # of those that may reach a block of a cluster too late
@@ -85,6 +86,7 @@ WARNINGS = frozenset(
         "store_not_awaited",
         "tensor_memory_not_fenced",
         "arrival_without_release",
+        "barrier_not_invalidated",
     }
 )
 
@@ -176,6 +178,7 @@ _HELP = {
     "bystander_overtaken": "let only those wait that go on to use what the phase protects",
     "store_not_awaited": "give cp.async.bulk.wait_group.read 0 before the end",
     "tensor_memory_not_fenced": "put tcgen05.fence::before_thread_sync before the barrier, after_thread_sync behind it",
+    "barrier_not_invalidated": "give mbarrier.inval, and let all meet, before the barrier is initialised again",
     "arrival_without_release": "give fence.acq_rel.cluster before the arrival, or let it release",
 }
 

@@ -119,6 +119,8 @@ class Barriers:
         if old is not None:
             self._check_idle(old, worker, line)
             self.ended.append(old)
+            message = f"the barrier at shared byte {in_words(address)} is initialised again without mbarrier.inval"
+            order.find("barrier_not_invalidated", line, message, f"started at line {old.line}")
         if address % 8:
             order.find("pipeline_address_misaligned", line, f"a barrier lies at byte {address}, no multiple of 8")
         if not 1 <= count <= MAX_COUNT:

@@ -19,7 +19,7 @@ from legalsat.analyses.ptx.contract_barriers import Barrier, Barriers
 from legalsat.analyses.ptx.contract_maps import Maps
 from legalsat.analyses.ptx_machine.alu import LANES, Value
 from legalsat.analyses.ptx_machine.launches.fan import joined, of_first
-from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BYTES
+from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BASE, SHARED_BYTES
 from legalsat.analyses.ptx_machine.periods import Periods
 from legalsat.analyses.ptx_machine.shadow import Shadow
 from legalsat.analyses.ptx_machine.words import Words
@@ -540,6 +540,16 @@ class Run(Words):
             line, what = others[0] if others else (0, "")
             self.order.find("roles_disagree", line, f"warps wait for ever at {what}" if what else "warps wait for ever")
 
+    def _note_beyond(self, rank: int) -> None:
+        """Say what was written in a CTA past all variables in shared memory, where the text gives the sizes of all."""
+        end, order = self.program.shared_end, self.order
+        if end < SHARED_BYTES:
+            cells = order.cells(rank * SHARED_BYTES + end + order.granule - 1, SHARED_BYTES - end - order.granule)
+            for number in order.shared.writers_of(order.shared.of(cells)):
+                if number:
+                    size, access = end - SHARED_BASE, order.accesses[number]
+                    self.note(access.line, f"this writes past the {size} bytes of shared memory that the text declares")
+
     def _check_end(self) -> None:
         for rank in range(self.program.ranks):
             known = np.maximum.reduce([w.worker.clock for w in self.warps if w.rank == rank])
@@ -551,6 +561,7 @@ class Run(Words):
                         self.note(line, f"{message}, which documents forbid; let its CTAs meet before they end")
                     else:
                         self.order.find("remote_block_gone", line, message)
+            self._note_beyond(rank)
         for warp in self.warps:
             for lane in warp.stores.values():
                 if lane.open_lines:

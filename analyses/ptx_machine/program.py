@@ -49,6 +49,7 @@ from legalsat.analyses.ptx_machine.shadow import Regions, Shadow
 from legalsat.analyses.ptx_machine.slice import slice_of
 
 _OF_LAUNCH = ("%ctaid.", "%clusterid.", "%nclusterid.")  # of which a launch says another one, or the first CTA's
+_SIZES = ("%dynamic_smem", "%total_smem", "%aggr_smem")  # of shared memory, which a launch decides then
 _SPECIAL = ("%tid.", "%ntid.", "%ctaid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%cluster", "%nclusterid",
             "%smid", "%gridid", "%dynamic_smem_size", "%total_smem_size", "%is_explicit_cluster", "%lanemask_",
             "%envreg", "%clock", "%globaltimer")  # fmt: skip
@@ -70,6 +71,7 @@ class Program:
         code: a function for each kept instruction. lines, texts: where it stands and what it says.
         rank: of each place, so that lanes that come first in the kernel's order go first.
         slots: of registers, constants and special registers. shared: symbols that lie in shared memory.
+        shared_end: where the last of these ends; where shared memory does if a launch decides how much there is.
         steering: parameters and special registers that what is kept depends on.
         headers: places that a loop comes back to.
         sums, fetched: registers that wgmma and tcgen05.ld write.
@@ -107,6 +109,7 @@ class Program:
     slots: dict[str, int] = field(default_factory=dict)
     constants: dict[int, int] = field(default_factory=dict)
     symbols: dict[str, int] = field(default_factory=dict)
+    shared_end: int = SHARED_BYTES
     shared: list[str] = field(default_factory=list)
     steering: set[str] = field(default_factory=set)
     headers: set[int] = field(default_factory=set)
@@ -476,6 +479,8 @@ def compile_kernel(
         program.symbols[symbol.name] = at
         program.shared.append(symbol.name)
         at += symbol.bytes
+    if held and all(symbol.bytes for symbol in held) and not any(name.startswith(_SIZES) for name in used):
+        program.shared_end = at
     for i, parameter in enumerate(kernel.parameters):
         program.symbols[parameter.name] = MAP_BASE + i * PARAMETER
     control = control_of(kernel, bounds)

@@ -23,7 +23,14 @@ from legalsat.errors import InvalidInput
 from legalsat.extract.check.check_arguments import arguments
 from legalsat.extract.check.check_block import extents_of, take_block, words
 from legalsat.extract.check.ptx_cluster_probe import shown_by_one
-from legalsat.extract.check.ptx_clusters import Shape, asked_for, clusters_of, likelier, take_cluster
+from legalsat.extract.check.ptx_clusters import (
+    Shape,
+    asked_for,
+    asks_for_its_cluster,
+    clusters_of,
+    likelier,
+    take_cluster,
+)
 from legalsat.extract.check.ptx_clusters import words as shape_of
 from legalsat.extract.check.ptx_failure import not_understood
 from legalsat.extract.check.ptx_least import Precondition, counts_of, sweep_from_least
@@ -208,7 +215,8 @@ def _checked(
     """Check a kernel in the cluster that its text says, or in the first that nothing speaks against."""
     shapes = clusters_of(kernel)
     if len(shapes) == 1:
-        return _saying_much(_check(module, replace(kernel, cluster=shapes[0]), fixed, boxes, bounds))
+        alone = _saying_much(_check(module, replace(kernel, cluster=shapes[0]), fixed, boxes, bounds))
+        return replace(alone, cluster=shapes[0]) if asks_for_its_cluster(kernel) else alone
     best: KernelCheck | None = None
     wrong: list[KernelCheck] = []
     refuted: dict[Shape, Finding] = {}

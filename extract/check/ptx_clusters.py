@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from itertools import product
 
-from legalsat.analyses.ptx.instruction import Instruction, immediate
+from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in
 from legalsat.analyses.ptx.text import MOST_BLOCKS, Kernel, PtxText
 from legalsat.errors import InvalidInput
 
@@ -21,6 +21,7 @@ MOST_SENT = 16  # CTAs of a cluster, which a mask has a bit for
 MOST_ARRIVING = 16  # times that each CTA arrives at a barrier for all that read what others sent
 
 _EXTENT = "%cluster_nctaid."
+_OF_CLUSTER = ("%cluster", "%is_explicit_cluster")
 
 
 def take_cluster(module: PtxText, parameters: Mapping[str, int]) -> dict[str, int]:
@@ -69,6 +70,12 @@ def clusters_of(kernel: Kernel) -> tuple[Shape, ...]:
         return (kernel.cluster,)
     least = max(_least(kernel.instructions), default=1)
     return tuple(shape for shape in TRIED if math.prod(shape) >= least) or TRIED
+
+
+def asks_for_its_cluster(kernel: Kernel) -> bool:
+    """Does a text that names no cluster read where in one it runs? A launch may give it one all the same."""
+    names = (n for i in kernel.instructions for one in i.operands for n in names_in(one))
+    return not kernel.cluster_known and any(name.startswith(_OF_CLUSTER) for name in names)
 
 
 def likelier(shapes: tuple[Shape, ...], masks: Collection[int], counts: Collection[int]) -> tuple[Shape, ...]:

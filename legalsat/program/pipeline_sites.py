@@ -65,11 +65,15 @@ class BarrierPhase:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BarrierEnd:
-    """A barrier is invalidated, initialised anew or overwritten; whether nobody can use it any more."""
+    """A barrier is invalidated, initialised anew or overwritten; whether nobody can use it any more.
+
+    `invalidated`: an inval stands before what its memory is used for next.
+    """
 
     where: str
     barrier: str
     idle: bool
+    invalidated: bool = True
 
     def __str__(self) -> str:
         return self.where

@@ -103,5 +103,8 @@ EXAMPLES = (
         Meeting(_WHERE, "the cluster", comes=True, released=False),
         Meeting(_WHERE, "the cluster", comes=True),
     ),
+    Example(
+        "PIPE037", BarrierEnd(_WHERE, "full[c]", idle=True, invalidated=False), BarrierEnd(_WHERE, "full[c]", idle=True)
+    ),
     Example("PIPE035", SumsUse(_WHERE, "sums", barrier_fenced=False), SumsUse(_WHERE, "sums")),
 )
