@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from legalsat.backends.host.maps import map_lines
 from legalsat.backends.relayouts import with_relayouts
 from legalsat.errors import LegalSatError
+from legalsat.extract.cost.cost import NOMINAL
 from legalsat.extract.kernels.kernel_program import printed_program
 from legalsat.extract.kernels.product_maps import (
     Placed,
@@ -42,6 +43,9 @@ from legalsat.runtime.program import (
 from legalsat.targets import GRANULE_BYTES, Target
 
 ENTRY = "product"
+# Blocks behind a product that come in early crowd the processors that it leaves idle, and wait there for it; so many
+# for each are as fast as any where one may choose (51 kernels of 3 products on an H200, `slices_early_h200.json`).
+CROWD = 3
 
 
 def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
@@ -78,6 +82,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
         )
     added = added_of(gemm, kernel)
     c_by_map = kernel.by_boxes and added is None
+    launch = recipe or _recipe(gemm, kernel, target)
     made = Program(
         subject=str(gemm),
         architecture=target.architecture,
@@ -89,7 +94,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
             *(Operand(name, tensor) for name, tensor in gemm.indices.items()),
             Operand("c", needed(gemm.c, GRANULE_BYTES if c_by_map else gemm.c.dtype.bytes)),
         ),
-        recipes=(recipe or _recipe(gemm, kernel, target), *([_behind(added)] if added else [])),
+        recipes=(launch, *([_behind(added, _idle(launch, target))] if added else [])),
         workspaces=(Workspace(WORKSPACE, added.bytes),) if added else (),
         signature=signature,
         builder=builder,
@@ -190,8 +195,13 @@ def _of_loose(gemm: Gemm, kernel: ProductKernel) -> Iterator[Argument]:
         yield from (NumberArgument(step, "i64") for step in steps if loose)
 
 
-def _behind(added: Added) -> Recipe:
-    """Return how the kernel is launched that adds slices up."""
+def _idle(launch: Recipe, target: Target) -> int:
+    """Return how many processors a product leaves idle."""
+    return max(0, (target.device or NOMINAL).processors - int(launch.grid[0]))
+
+
+def _behind(added: Added, idle: int) -> Recipe:
+    """Return how the kernel is launched that adds slices up, of processors that are idle meanwhile."""
     numbers = zip(added.kernel.parameters[2:], added.numbers, strict=True)
     arguments = (NumberArgument(number, kind) for (kind, _), number in numbers)
     addresses = (AddressArgument(WORKSPACE), AddressArgument("c"))
@@ -202,7 +212,7 @@ def _behind(added: Added) -> Recipe:
         0,
         (*addresses, *arguments),
         cluster=(1, 1, 1),
-        dependent=begins_early(added.pipeline.roles[0].body),
+        dependent=added.blocks <= CROWD * idle and begins_early(added.pipeline.roles[0].body),
     )
 
 

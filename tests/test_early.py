@@ -37,7 +37,9 @@ def test_kernels_in_front_and_behind_wait_too(gemm: ls.Gemm) -> None:
     plan = ls.synthesize(gemm, "h200")
     made = program(plan, "cute")
     recipes = [recipe for one in made.before for recipe in one.program.recipes] + list(made.recipes)
-    assert len(recipes) > 1 and all(recipe.dependent for recipe in recipes)
+    assert len(recipes) > 1
+    # What adds slices up does so where that crowds no processor (tests/test_slices.py).
+    assert all(recipe.dependent or recipe.entry.startswith("add_slices") for recipe in recipes)
     before: list[Pipeline] = [one.plan.pipeline for one in plan.before]
     behind = [] if plan.behind is None else [plan.behind.pipeline]
     for one in before + behind:

@@ -4,8 +4,7 @@
 namespace add_slices {
 
 constexpr unsigned lanes = 32, warps = 8;
-constexpr unsigned row_part = 128;                      // elements of a row that a warp stores
-constexpr unsigned turned_rows = 16, turned_columns = 8;  // whose elements a warp stores where C is turned
+constexpr unsigned row_part = 128;  // elements of a row that a warp stores
 
 // Bytes of C, to which sums saturate.
 enum class e4m3 : unsigned char {};
@@ -34,22 +33,18 @@ template <class Sum> struct FourOf { using Type = float4; };
 template <> struct FourOf<int> { using Type = int4; };
 template <class Sum> using Four = typename FourOf<Sum>::Type;
 
-// Reads four columns of each slice, `step` apart, and returns their sums; columns behind the last are not read.
-template <bool together, class Sum>
-__device__ inline Four<Sum> added(Sum const *from, unsigned slices, long long slice_pitch, unsigned column,
-                                  unsigned columns) {
+// Returns four sums of elements that lie `step` apart in each slice, as many as there are.
+template <class Sum>
+__device__ inline Four<Sum> added(Sum const *from, unsigned slices, long long slice_pitch, long long step,
+                                  unsigned elements) {
     Four<Sum> sums{0, 0, 0, 0};
 #pragma unroll 4
     for (unsigned slice = 0; slice < slices; ++slice, from += slice_pitch) {
         Four<Sum> more{0, 0, 0, 0};
-        if constexpr (together) {  // a granule, whole in the row's pitch
-            more = __ldcs(reinterpret_cast<Four<Sum> const *>(from));
-        } else {
-            if (column < columns) more.x = __ldcs(from);
-            if (column + lanes < columns) more.y = __ldcs(from + lanes);
-            if (column + 2 * lanes < columns) more.z = __ldcs(from + 2 * lanes);
-            if (column + 3 * lanes < columns) more.w = __ldcs(from + 3 * lanes);
-        }
+        if (elements > 0) more.x = __ldcs(from);
+        if (elements > 1) more.y = __ldcs(from + step);
+        if (elements > 2) more.z = __ldcs(from + 2 * step);
+        if (elements > 3) more.w = __ldcs(from + 3 * step);
         sums.x += more.x;
         sums.y += more.y;
         sums.z += more.z;
@@ -58,25 +53,62 @@ __device__ inline Four<Sum> added(Sum const *from, unsigned slices, long long sl
     return sums;
 }
 
+// Returns how many of four elements there are, `step` apart, of so many that are left.
+__device__ inline unsigned elements(unsigned first, unsigned step, unsigned all) {
+    return first < all ? min((all - first + step - 1) / step, 4u) : 0;
+}
+
+// Rows of the slices are rows of C: a warp adds up 128 elements of one.
+template <class Result, class Sum>
+__device__ inline void store_rows(Sum const *source, Result *target, unsigned slices, long long slice_pitch,
+                                  long long source_pitch, long long target_pitch, unsigned rows, unsigned columns) {
+    unsigned const lane = threadIdx.x % lanes, unit = blockIdx.x * warps + threadIdx.x / lanes;
+    unsigned const across = (columns + row_part - 1) / row_part;
+    unsigned const row = unit / across, column = unit % across * row_part + lane;
+    if (row >= rows) return;
+    unsigned const count = elements(column, lanes, columns);
+    Four<Sum> const sums = added(source + row * source_pitch + column, slices, slice_pitch, lanes, count);
+    Sum const each[4] = {sums.x, sums.y, sums.z, sums.w};
+    Result *to = target + row * target_pitch + column;
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i)
+        if (i < count) to[i * lanes] = rounded<Result>(each[i]);
+}
+
+// Rows of the slices are columns of C: a block turns a square of sums, so that lines are read and written whole.
+template <class Result, class Sum>
+__device__ inline void store_turned(Sum const *source, Result *target, unsigned slices, long long slice_pitch,
+                                    long long source_pitch, long long target_pitch, unsigned rows, unsigned columns) {
+    __shared__ Sum square[lanes][lanes + 1];
+    unsigned const lane = threadIdx.x % lanes, warp = threadIdx.x / lanes;
+    unsigned const across = (columns + lanes - 1) / lanes;
+    unsigned const first_row = blockIdx.x / across * lanes, first_column = blockIdx.x % across * lanes;
+    unsigned const row = first_row + warp, column = first_column + lane;
+    unsigned const read = column < columns ? elements(row, warps, rows) : 0;
+    Four<Sum> const sums =
+        added(source + row * source_pitch + column, slices, slice_pitch, warps * source_pitch, read);
+    Sum const each[4] = {sums.x, sums.y, sums.z, sums.w};
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) square[warp + i * warps][lane] = each[i];
+    __syncthreads();
+    unsigned const along = first_row + lane, down = first_column + warp;
+    unsigned const written = along < rows ? elements(down, warps, columns) : 0;
+    Result *to = target + down * target_pitch + along;
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i)
+        if (i < written) to[i * warps * target_pitch] = rounded<Result>(square[lane][warp + i * warps]);
+}
+
 template <class Result, class Sum, bool turned>
 __device__ inline void store(unsigned long long source, unsigned long long target, unsigned slices,
                              long long slice_pitch, long long source_pitch, long long target_pitch, unsigned rows,
                              unsigned columns) {
-    unsigned const lane = threadIdx.x % lanes, unit = blockIdx.x * warps + threadIdx.x / lanes;
-    constexpr unsigned width = turned ? turned_columns : row_part;
-    unsigned const across = (columns + width - 1) / width;
-    unsigned const row = turned ? unit / across * turned_rows + lane % turned_rows : unit / across;
-    unsigned const column = unit % across * width + (turned ? lane / turned_rows * 4 : lane);
-    if (row >= rows || column >= columns) return;
-    Sum const *from = reinterpret_cast<Sum const *>(source) + row * source_pitch + column;
-    Four<Sum> const sums = added<turned>(from, slices, slice_pitch, column, columns);
-    Sum const each[4] = {sums.x, sums.y, sums.z, sums.w};
-    Result *to = reinterpret_cast<Result *>(target) + (turned ? row : row * target_pitch);
-#pragma unroll
-    for (unsigned i = 0; i < 4; ++i) {
-        unsigned const at = column + (turned ? i : i * lanes);
-        if (at < columns) to[turned ? at * target_pitch : at] = rounded<Result>(each[i]);
-    }
+    Sum const *from = reinterpret_cast<Sum const *>(source);
+    Result *to = reinterpret_cast<Result *>(target);
+    if constexpr (turned)
+        store_turned(from, to, slices, slice_pitch, source_pitch, target_pitch, rows, columns);
+    else
+        store_rows(from, to, slices, slice_pitch, source_pitch, target_pitch, rows, columns);
 }
 
 }  // namespace add_slices

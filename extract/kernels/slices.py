@@ -20,7 +20,7 @@ from legalsat.tensor import plain
 SUMS = {"fp32": np.float32, "i32": np.int32}
 WORKSPACE = "slices"  # where products of slices lie
 ROW = 128  # elements of a row that a warp stores
-TURNED = (16, 8)  # rows of the slices, and columns, of which a warp stores the elements where these are turned
+SQUARE = 32  # rows of the slices, and columns, that a block turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,19 @@ def added_of(gemm: Gemm, kernel: ProductKernel) -> Added | None:
     down, across = strides[::-1] if kernel.swapped else strides
     turned = across != 1
     slice_rows, (pitch, _) = kernel.slice_rows(rows), plain(parts.strides)
-    units = ceil_div(rows, TURNED[0]) * ceil_div(columns, TURNED[1]) if turned else rows * ceil_div(columns, ROW)
     return Added(
         AddSlices(gemm.out_dtype.name, turned, parts.dtype.name),
         (kernel.slices, slice_rows * pitch, pitch, across if turned else down, rows, columns),
-        ceil_div(units, THREADS // LANES),
+        added_blocks(rows, columns, turned=turned),
         kernel.slices * slice_rows * pitch * parts.dtype.bytes,
     )
+
+
+def added_blocks(rows: Any, columns: Any, *, turned: bool) -> Any:
+    """Return the blocks of the kernel behind, by rows and columns of a slice."""
+    if turned:
+        return ceil_div(rows, SQUARE) * ceil_div(columns, SQUARE)
+    return ceil_div(rows * ceil_div(columns, ROW), THREADS // LANES)
 
 
 def added_up(added: Added, parts: NDArray[Any]) -> NDArray[np.float64]:
