@@ -260,3 +260,23 @@ def test_that_memory_is_short_is_a_reason_and_nothing_is_printed_of_it(
     asked = Bounds()
     assert any("of memory" in asked.reason for _ in range(1000))
     assert capsys.readouterr() == ("", "")
+
+
+def test_what_a_check_leaves_behind_is_cleared_within_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that grew by a GiB takes a second or two to find what nobody needs, and stops trying sooner."""
+    clock, size = [0.0], [1 << 28]
+    monkeypatch.setattr(bounds, "_resident", lambda: size[0])
+    monkeypatch.setattr("time.thread_time", lambda: clock[0])
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+
+    def stopped(growing: int) -> float:
+        clock[0], size[0] = 0.0, 1 << 28
+        one = Bounds(9.0)
+        while not one.reason:
+            clock[0] += 0.01
+            size[0] += growing
+        assert one.reason == "not decided within 9 s"
+        return clock[0]
+
+    assert 8.95 < stopped(0) < 9.1
+    assert 7.0 < stopped((1 << 30) // 1000) < 8.5  # nearly a GiB by then

@@ -17,6 +17,7 @@ from legalsat.analyses.ptx.contract import Undecided
 SECONDS = 9.0  # of the thread's processor time for a kernel: who else is at work changes no answer
 LEAST_SECONDS = 0.3  # for one of many kernels
 MOST_BYTES = 1 << 30  # by which the process may grow
+CLEARED = 1.2e-9  # seconds a byte that it grew by, in which what is left of a check is found: its time too
 MOST_LEFT = 1 << 28  # by which checks may let it grow before what is left of them is looked for
 _SELDOM = 50_000  # objects made and not given up between two looks for garbage
 _EVERY = 256  # questions between two looks at the memory
@@ -35,7 +36,7 @@ class Bounds:
     def __init__(self, seconds: float = SECONDS, whole: Bounds | None = None) -> None:
         self.seconds = seconds
         self._end = time.thread_time() + seconds
-        self._look = time.perf_counter() + seconds
+        self._look = time.perf_counter() + seconds / 2
         self._late = False
         self._asked = 0
         self._most: int = _resident() + MOST_BYTES if whole is None else whole._most
@@ -61,8 +62,9 @@ class Bounds:
             return f"not decided within {MOST_BYTES >> 20} MiB of memory"
         now = time.perf_counter()
         if now > self._look:  # a thread gets no more processor time than passes, and to ask for it is slow
-            left = self._end - time.thread_time()
-            self._late, self._look = left < 0, now + max(left, 0.0)
+            grown = max(0, _resident() + MOST_BYTES - self._most)
+            left = self._end - time.thread_time() - CLEARED * grown
+            self._late, self._look = left < 0, now + max(left / 2, 0.01)  # it may grow
         return f"not decided within {self.seconds:.2g} s" if self._late else ""
 
     def check(self) -> None:
