@@ -9,12 +9,19 @@ TILE, STEP, UNROLLED = 64, 16, 6
 GUARD = "@%p1 bra END;"
 
 
-def parted(steps: int, waits: bool) -> str:
-    """A ring over tiles of 64 that counts steps of 16 in a tile after the sixth; with so many it reads in another way.
+def parted(steps: int, waits: bool, unrolled: int = UNROLLED) -> str:
+    """A ring over tiles of 64 that counts steps of 16 in a tile after some; with so many it reads in another way.
 
     `waits`: that way waits for the tile too.
     """
+    fewer = "".join(f"setp.le.s32 %p5, %r30, {few};\n@%p5 bra USUAL;\n" for few in range(1, steps))
+    return tiled(f"{fewer}setp.gt.s32 %p6, %r30, {steps};\n@%p6 bra USUAL;", waits, unrolled)
+
+
+def tiled(usual: str, waits: bool, unrolled: int) -> str:
+    """A ring over tiles of 64 of n, whose reader looks after some tiles whether it goes on as usual; r30: of 16."""
     count = f"""ld.param.u32 %r2, [n];
+mov.b32 %r32, %r2;
 add.s32 %r30, %r2, -1;
 and.b32 %r30, %r30, {TILE - 1};
 shr.u32 %r30, %r30, 4;
@@ -22,11 +29,9 @@ add.s32 %r30, %r30, 1;
 add.s32 %r2, %r2, {TILE - 1};
 shr.u32 %r2, %r2, 6;"""
     full = wait("%r8+65536", "%r5", "PART") if waits else ""
-    fewer = "".join(f"setp.le.s32 %p5, %r30, {few};\n@%p5 bra USUAL;\n" for few in range(1, steps))
-    fault = f"""setp.lt.s32 %p5, %r11, {UNROLLED};
+    fault = f"""setp.lt.s32 %p5, %r11, {unrolled};
 @%p5 bra USUAL;
-{fewer}setp.gt.s32 %p6, %r30, {steps};
-@%p6 bra USUAL;
+{usual}
 {full}bra PASSED;
 USUAL:
 """
@@ -42,6 +47,22 @@ def test_parts_of_a_tile_are_tried_where_only_later_rounds_count_them(steps: int
     (finding, *_) = only(parted(steps, waits=False)).findings
     n = int(finding.launch.removeprefix("n = "))
     assert n > UNROLLED * TILE and ((n - 1) % TILE) // STEP + 1 == steps
+
+
+@pytest.mark.parametrize("unrolled", [1, 2, 3, 5, 7])
+def test_what_is_left_of_a_tile_is_no_count_of_rounds_that_keeps_off(unrolled: int) -> None:
+    """With whole tiles alone the comparison turns out in one way in each round that comes to it."""
+    assert only(parted(2, waits=True, unrolled=unrolled)).proven
+    assert only(parted(2, waits=False, unrolled=unrolled)).findings
+
+
+@pytest.mark.parametrize("unrolled", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("left", [0, 1, 40])
+def test_a_tile_that_is_not_whole_is_tried_in_later_rounds(unrolled: int, left: int) -> None:
+    """In the last round all but `left` of a tile may have to be there for it to go on as usual."""
+    usual = f"mad.lo.s32 %r31, %r11, {TILE}, {TILE - left};\nsetp.le.s32 %p6, %r31, %r32;\n@%p6 bra USUAL;"
+    assert only(tiled(usual, True, unrolled)).proven
+    assert only(tiled(usual, False, unrolled)).findings
 
 
 def begun(missing: int = 0) -> str:

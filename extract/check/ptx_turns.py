@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COUNTS = (1, 2, 3, 15, 16, 17, 32, 64, 128, 4096)  # that a parameter takes which says how many arrive, or where
 MOST_TURNED = 6  # runs that try to turn one condition round
 MOST_SWITCHES, MOST_TOGETHER = 8, 3  # parameters that are switched, and of these those that are at a time
+_SAMPLES = 4  # rounds that show how near the registers of a comparison come to each other
 MOST_PARTS = 3  # of a round that are tried with one condition
 LEAST_PAST, MOST_PAST = 6, 60  # values that lead past a condition, so that it never turns
 LATER = 2  # rounds before one that is not the first
@@ -57,6 +58,35 @@ def _settled(sweep: Sweep) -> set[str]:
     return found
 
 
+def tells_too_little(sweep: Sweep, name: str) -> bool:
+    """Do rounds of a parameter's loops come to a comparison too seldom to tell whether its registers keep off?
+
+    What is left of a window, or of a tile, is there from the second or third round on.
+    """
+    runs = sweep.rounds.get(name, [])
+    half = ((number, pair) for number, w in enumerate(sweep.program.watches) if _half_seen(w) for pair in w.compared)
+    return any(1 < sum(place in one for one in runs) < _SAMPLES for place in half)
+
+
+def _run_parts(sweep: Sweep, steps: Values) -> None:
+    """Run with the least and the most of a last round where comparisons of loops have turned out in one way.
+
+    Rounds are tried whole, and a comparison with what is left of a round may keep off for these alone.
+    """
+    for number, watch in enumerate(sweep.program.watches):
+        if not watch.compared or not _half_seen(watch):
+            continue
+        coming = [values for values, outcomes in sweep.shown_so_far if outcomes and outcomes[number]]
+        values = min(coming, key=lambda one: sum(map(abs, one.values())), default={})
+        for name in sorted(watch.condition.keys & values.keys()):
+            by = sweep.program.multiple(name)
+            if steps.get(name, 0) > by and not name.startswith("%"):
+                begin = values[name] // steps[name] * steps[name]
+                for part in (by, steps[name] - by, steps[name] + by):
+                    if not sweep.late and _half_seen(watch):
+                        sweep.shown({**values, name: begin + part}, _MOST_WORK)
+
+
 def _keeps_off(sweep: Sweep, number: int) -> bool:
     """Do the registers of a comparison come no nearer to each other with more rounds of any loop?
 
@@ -65,13 +95,13 @@ def _keeps_off(sweep: Sweep, number: int) -> bool:
     """
     program, found = sweep.program, False
     keys = program.conditions.keys_now(program.watches[number].condition)
-    if keys & sweep.unseen:
+    if keys & sweep.unseen or not program.conditions.grows_with_launches(program.watches[number].condition.name):
         return False
     for pair in program.watches[number].compared:
         for runs in sweep.rounds.values():
             seen = [one[number, pair] for one in runs if (number, pair) in one]
             half = len(seen) // 2
-            found |= half > 1
+            found |= len(seen) >= _SAMPLES
             if half and (min(seen) < 0 or min(seen[half:]) < min(seen[:half])):
                 return False
     return found
@@ -304,6 +334,7 @@ def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
             sweep.shown(values)
     _switch(sweep, bases[0], steps)
     open_ = []
+    _run_parts(sweep, steps)
     settled = _settled(sweep)
     for number, watch in enumerate(program.watches):
         if not _half_seen(watch) or watch.condition.name in settled:

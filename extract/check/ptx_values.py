@@ -10,11 +10,12 @@ from legalsat.analyses.ptx_machine.program import Program
 from legalsat.extract.check.ptx_ahead import run_ahead, run_long_ahead
 from legalsat.extract.check.ptx_failure import Values
 from legalsat.extract.check.ptx_sweep import GREATEST_POWER, LEAST_ROUNDS, MANY_WORK, SPREAD, Sweep, so_many_rounds
-from legalsat.extract.check.ptx_turns import ROOM, count, turn, with_room
+from legalsat.extract.check.ptx_turns import ROOM, count, tells_too_little, turn, with_room
 from legalsat.logic import round_up
 
 PAIRED = (0, 1, 3)
 _BEFORE, _MOST_LIKELY = 3, 24  # rounds before a ring's state repeats, and the most that are begun before it is known
+_FURTHER = 3  # rounds that are tried where a loop comes to a comparison in the last few alone
 MOST_STAY = 24  # blocks that stay where there is room
 LATER = 4  # tiles before a block that is a later one
 _MORE = (2, 4, 8)  # times the least value
@@ -173,7 +174,9 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
         sweep.turned = True
         rounds = _rounds_to_try(sweep, name, step, some, base | room, [o for o in main if o != name], most)
         run_ahead(sweep, ({**base, name: sweep.more(name, step, number)} for number in rounds))
-        for number in rounds:
+        for number in [*rounds, *range(max(rounds) + 1, max(rounds) + _FURTHER + 1)]:
+            if number > max(rounds) and not tells_too_little(sweep, name):
+                break
             # A loop around this one need not run often for each of its counts; pairs come below.
             values = {**base, **room, name: sweep.more(name, step, number)}
             yield values

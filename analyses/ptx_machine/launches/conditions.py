@@ -29,6 +29,7 @@ _SUMS = {"add", "sub", "mov", "mad", "mul", "shl", "cvt", "neg"}
 BUDGET = 20_000  # instructions computed in search of values for one condition
 SEARCHES = 12  # such searches for a kernel
 MEMORY = "[shared]"  # stands for all words of shared memory
+_GROWING = {*_SUMS, "ld", "cvta", "setp", "selp", "shr", "div", "min", "max", "shfl"}
 _CHOICES = {"selp", "and", "or", "xor", "shr", "min", "max"}
 _PREDICATE_TYPES = {"pred", *(f"{letter}{bits}" for letter in "usb" for bits in (8, 16, 32, 64))}
 _EQUAL = {"eq", "ne", "equ", "neu"}
@@ -192,6 +193,20 @@ class Conditions:
                 seen |= more
                 work += more
         return frozenset(keys)
+
+    def grows_with_launches(self, name: str) -> bool:
+        """Does a register grow, or fall, with all that a launch gives it, and take no part of it, as a remainder is?"""
+        seen, work = {name}, [name]
+        while work:
+            for i in self.definitions.get(work.pop(), ()):
+                mask = immediate(i.operands[-1]) if i.base == "and" else None
+                whole = i.base in _GROWING or (mask is not None and mask < 0 and not -mask & (-mask - 1))
+                if not whole and any(self.computed_from(one) - self.switches for one in results_of(i)):
+                    return False
+                more = {*i.reads} - seen
+                seen |= more
+                work += more
+        return True
 
     # Turning conditions round.
 
