@@ -6,7 +6,7 @@ computed for each condition that is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import combinations, islice, product
 from typing import TYPE_CHECKING
 
@@ -40,13 +40,16 @@ def _half_seen(watch: Watch) -> bool:
     return bool(watch.seen) and watch.seen & watch.needed != watch.needed
 
 
-def _settled(sweep: Sweep) -> set[str]:
+def _settled(sweep: Sweep, hanging: Set[int]) -> set[str]:
     """Return predicates that never turn out the other way, however many rounds loops run: all that is half seen is so.
 
-    Such are comparisons of which the registers keep off each other, and what follows from these alone.
+    Such are comparisons of which the registers keep off each other, and what follows from these alone; but not those
+    that hang on what is left of a round.
     """
     half = [(n, w) for n, w in enumerate(sweep.program.watches) if not w.condition.used and w.seen in {TRUE, FALSE}]
-    found = {w.condition.name for _, w in half} - {w.condition.name for n, w in half if not _keeps_off(sweep, n)}
+    found = {w.condition.name for _, w in half} - {
+        w.condition.name for n, w in half if n in hanging or not _keeps_off(sweep, n)
+    }
     ways = {w.condition.name: w.seen for _, w in half}
     moved = True
     while moved:
@@ -68,23 +71,41 @@ def tells_too_little(sweep: Sweep, name: str) -> bool:
     return any(1 < sum(place in one for one in runs) < _SAMPLES for place in half)
 
 
-def _run_parts(sweep: Sweep, steps: Values) -> None:
-    """Run with the least and the most of a last round where comparisons of loops have turned out in one way.
+def _run_parts(sweep: Sweep, steps: Values) -> set[int]:
+    """Run with parts of a last round where comparisons of loops have turned out in one way; return which hang on these.
 
-    Rounds are tried whole, and a comparison with what is left of a round may keep off for these alone.
+    Rounds are tried whole, and a comparison with what is left of a round may keep off for these alone. What grows with
+    a parameter turns with the least or the most of a round; else each bit of what is left is set alone.
     """
+    hanging: set[int] = set()
     for number, watch in enumerate(sweep.program.watches):
         if not watch.compared or not _half_seen(watch):
             continue
+        grows = sweep.program.conditions.grows_with_launches(watch.condition.name)
         coming = [values for values, outcomes in sweep.shown_so_far if outcomes and outcomes[number]]
         values = min(coming, key=lambda one: sum(map(abs, one.values())), default={})
+        whole = {near for runs in sweep.rounds.values() for one in runs for near in _nearest(one, number, watch)}
         for name in sorted(watch.condition.keys & values.keys()):
-            by = sweep.program.multiple(name)
-            if steps.get(name, 0) > by and not name.startswith("%"):
-                begin = values[name] // steps[name] * steps[name]
-                for part in (by, steps[name] - by, steps[name] + by):
-                    if not sweep.late and _half_seen(watch):
-                        sweep.shown({**values, name: begin + part}, _MOST_WORK)
+            by, step = sweep.program.multiple(name), steps.get(name, 0)
+            if step <= by or name.startswith("%"):
+                continue
+            bits = () if grows else (by << bit for bit in range(1, (step // by - 1).bit_length()))
+            begin = values[name] // step * step
+            # Rounds may be counted up or down: one of the two has as many as the launch that comes to the comparison.
+            begins = {begin, max(begin - step, 0)} if begin == values[name] else {begin}
+            for part in (by, *bits, step - by):
+                if sweep.late or not _half_seen(watch):
+                    break
+                runs = [sweep.shown({**values, name: one + part}, _MOST_WORK) for one in sorted(begins)]
+                near = {n for run in runs if run is not None for n in _nearest(run.closest, number, watch)}
+                if not near or not (grows or near <= whole):
+                    hanging.add(number)
+    return hanging
+
+
+def _nearest(closest: Mapping[tuple[int, tuple[int, int, int]], int], number: int, watch: Watch) -> list[int]:
+    """Return how near the registers that a condition compares have come to each other in a run."""
+    return [closest[number, pair] for pair in watch.compared if (number, pair) in closest]
 
 
 def _keeps_off(sweep: Sweep, number: int) -> bool:
@@ -95,7 +116,7 @@ def _keeps_off(sweep: Sweep, number: int) -> bool:
     """
     program, found = sweep.program, False
     keys = program.conditions.keys_now(program.watches[number].condition)
-    if keys & sweep.unseen or not program.conditions.grows_with_launches(program.watches[number].condition.name):
+    if keys & sweep.unseen:
         return False
     for pair in program.watches[number].compared:
         for runs in sweep.rounds.values():
@@ -334,8 +355,7 @@ def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
             sweep.shown(values)
     _switch(sweep, bases[0], steps)
     open_ = []
-    _run_parts(sweep, steps)
-    settled = _settled(sweep)
+    settled = _settled(sweep, _run_parts(sweep, steps))
     for number, watch in enumerate(program.watches):
         if not _half_seen(watch) or watch.condition.name in settled:
             continue
