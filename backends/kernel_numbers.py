@@ -28,7 +28,8 @@ class KernelNumbers:
     """Of one class of kernels; bytes unless said otherwise.
 
     Attributes:
-        tile_m, tile_n, tile_k: elements of a tile. stages: of the ring. cluster_m, cluster_n, split: CTAs of a cluster.
+        tile_m, tile_n, tile_k: elements of a tile. lap: columns of it that the next one has too. stages: of the ring.
+        cluster_m, cluster_n, split: CTAs of a cluster.
         warpgroups: of consumers. ctas_per_sm: that fit on an SM. atoms: of 64 rows, of a consumer's tile.
         phases: of A's rows where it is realigned, else 0. slides: of k, between which sums slide, else 0. summed:
             columns of an accumulator. element_bytes, result_bytes: of an element.
@@ -58,6 +59,7 @@ class KernelNumbers:
 
     tile_m: int
     tile_n: int
+    lap: int
     tile_k: int
     stages: int
     cluster_m: int
@@ -155,6 +157,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
     return KernelNumbers(
         tile_m=rows,
         tile_n=columns,
+        lap=kernel.lap,
         tile_k=depth,
         stages=kernel.stages,
         cluster_m=kernel.cluster[0],

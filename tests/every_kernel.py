@@ -38,6 +38,8 @@ PERSISTENT += [
     for cluster in PAIRS
 ]
 PERSISTENT += [(128, columns, 2, True, cluster) for columns in range(64, 193, 8) for cluster in PAIRS]
+LAPPED = [one for one in PERSISTENT if one[1] >= 128 and one[1] % 16 == 0 and one[4] in PAIRS]
+HALF: list[Shape] = [(64, 256, 2, True, cluster) for cluster in PAIRS[:2]]
 SLID: list[Shape] = [  # whose accumulators have eight columns more, in sixteens
     (rows, columns, {64: 1, 192: 3}.get(rows, 2), False, cluster)
     for rows in (64, 128, 192, 256)
@@ -107,7 +109,7 @@ def every(gemm: ls.Gemm, target: Target) -> Iterator[ProductKernel]:
                             yield found
 
 
-STORES = ("tma", "turned", "columns", "rows", "sums", "slices")
+STORES = ("tma", "turned", "columns", "rows", "lapped", "sums", "slices")
 WAYS = ("none", "pad", "transpose", "align")
 
 
@@ -137,6 +139,8 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
         return not any([*forbidden, realign in {"tiles", "registers"}, not in_columns])
     if store == "columns":  # where nothing else stores C^T as well
         return not any([*forbidden, realign == "registers", in_rows, realign != "tiles" and in_columns])
+    if store == "lapped":  # where no box stores rows
+        return not any([*forbidden, realign in {"registers", "sums"}, not in_rows, whole])
     forbidden += [store != "sums" and not in_rows]
     forbidden += [store != "sums" and (whole and realign != "registers") != (store == "tma")]
     return not any(forbidden)
@@ -154,6 +158,11 @@ def sliced(gemm: ls.Gemm) -> Iterator[tuple[Shape, int]]:
             yield (rows, columns, min(3, rows // 64) if rows < 256 else 2, False, cluster), slices
 
 
+def is_short(gemm: ls.Gemm) -> bool:
+    """Whether tiles have so few k-tiles that they may lap by as many columns as a sector of 32 bytes has."""
+    return -(-gemm.k * gemm.dtype.bytes // 128) <= 8 and gemm.out_dtype.bytes > 1
+
+
 SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
 
 
@@ -163,6 +172,10 @@ def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple
     cooperative = [one for one in COOPERATIVE if realign != "registers" or one[1] >= 192]
     if store == "slices":
         yield from ((shape, -slices, 1) for shape, slices in sliced(gemm))
+        return
+    if store == "lapped":
+        shapes = LAPPED + HALF * (realign == "none") if is_short(gemm) and extent[1] > 128 else []
+        yield from ((shape, 1, 1) for shape in shapes)
         return
     if store != "sums":
         for shape in {"registers": cooperative, "sums": SLID}.get(realign, PERSISTENT):
@@ -226,7 +239,7 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
         "columns": warpgroups * 2 * 64 * result * 8 * evenly(columns // 8, 16 // result),
         "rows": 4 * warpgroups * 8 * next(16 * n for n in (1, 3, *range(5, 200, 2)) if 16 * n >= columns * result + 16),
         "sums": 4 * max(rows * (columns + 4), columns * (rows + 4)),
-    }[store]
+    }[store.replace("lapped", "rows")]
     stage = (rows + loaded) * 128
     for length, major, one in zip((rows, loaded), majors, aligned, strict=True):
         if one:  # a granule more for each line, of which those across k lie side by side as far as a box is wide
@@ -247,7 +260,7 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
         swapped, (rows, columns, 128 // size), stages, cluster, split, slices, warpgroups, ping_pong, blocks,
         2 if slices == 1 and written_in_parts(gemm, swapped=swapped) else 8,
         (majors[0], majors[1]), (before[0], before[1]), realign, phases, store, 0, (0, 0),
-        None, None, 0, aligned=aligned, buffers=buffers,  # type: ignore[arg-type]
+        None, None, 0, aligned=aligned, buffers=buffers, lap=32 // result * (store == "lapped"),  # type: ignore[arg-type]
     )  # fmt: skip
     more = int(any(aligned))  # warpgroups
     if summed // 2 + 26 > 65536 // blocks // (128 * (warpgroups + 1 + more)) // 8 * 8:

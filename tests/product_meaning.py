@@ -163,8 +163,8 @@ class Meaning:
     def stored(self, term: Part) -> Stored:
         assert isinstance(term, Term)
         *numbers, inner = term.parts
-        if term.name in ("boxes", "windows", "rows"):
-            return Stored(self.product(inner).ravel().tolist(), None if term.name == "rows" else True)
+        if term.name in ("boxes", "windows", "rows", "lapped"):
+            return Stored(self.product(inner).ravel().tolist(), None if term.name in ("rows", "lapped") else True)
         if term.name == "elements":
             return _apart(self.product(inner))
         if term.name in ("turned", "columns"):

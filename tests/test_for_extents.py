@@ -88,7 +88,7 @@ def test_tiles_that_share_lines_of_c_follow_each_other(name: str) -> None:
         if kernel.split > 1 or gemm.k > 128 or columns < 2:
             continue
         place = {(one.m, one.n, (one.phase, one.member)): number for number, one in enumerate(tiles_of(gemm, kernel))}
-        wide = kernel.tile[1] * kernel.cluster[1]
+        wide = kernel.step * kernel.cluster[1]
         apart = [place[m, n + wide, rest] - at for (m, n, rest), at in place.items() if (m, n + wide, rest) in place]
         assert max(apart) == min(rows, kernel.group)
 

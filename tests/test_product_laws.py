@@ -51,6 +51,7 @@ OF_PRODUCTS = (
     "columns",
     "elements",
     "rows",
+    "lapped",
     "accumulators",
     "joined",
 )  # what has a product for a part

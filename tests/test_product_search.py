@@ -50,6 +50,13 @@ def test_the_first_kernel_takes_as_long_as_the_fastest_of_all(first: int) -> Non
         check(seed)
 
 
+@pytest.mark.parametrize("extents", [(4001, 8003, 72), (3001, 5001, 71), (1540, 9213, 99)])
+def test_so_it_does_where_tiles_lap(extents: tuple[int, int, int]) -> None:
+    gemm = ls.Gemm(*extents, "bf16")
+    ((time, kernel),) = product_kernels(gemm, H200, 1)
+    assert kernel.store == "lapped" and time == fastest(gemm, H200)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(FEW, MANY, AT_ONCE))
 def test_the_first_kernel_of_many_products_takes_as_long_as_the_fastest_of_all(first: int) -> None:

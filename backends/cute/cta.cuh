@@ -99,7 +99,7 @@ struct Cta {
             found.shift = (first + found.phase * sizes.a_pitch) % granule / plan::element_bytes;
         }
         found.m = found.a_m = first_row + (along_m * plan::cluster_m + rank_m) * plan::tile_m;
-        found.n = (along_n * plan::cluster_n + rank_n) * plan::tile_n;
+        found.n = (along_n * plan::cluster_n + rank_n) * (plan::tile_n - plan::lap);
         if constexpr (plan::k_cut) {
             Group const *own = groups() + found.member[0];
             found.begin = own[0].row;

@@ -97,7 +97,7 @@ class Scope:
         """Return the address of an item's barrier."""
         return f"cta.{name} + {self.item(at)}.stage"
 
-    def of_c(self, op: Write | Read | Store | k.ReadPeers | k.StoreColumns | k.StoreElements) -> str:
+    def of_c(self, op: Write | Read | Store | k.ReadPeers | k.StoreColumns | k.StoreSectors | k.StoreElements) -> str:
         """Return the part of C, and the stage of the buffer that it passes through, as arguments of a template."""
         part, first, by = self.part
         if isinstance(op, k.ReadPeers) or not op.at.cursor or self.program.stages(op.buffer) == 1:
@@ -295,7 +295,7 @@ def _write(op: Write, scope: Scope) -> str:
     return f"drop_heads(cta, {scope.item(op.at)}, tile.shift, group, thread);"
 
 
-def _read(op: Read | k.ReadPeers | k.StoreColumns | k.StoreElements, scope: Scope) -> str:
+def _read(op: Read | k.ReadPeers | k.StoreColumns | k.StoreSectors | k.StoreElements, scope: Scope) -> str:
     return f"read_c<{scope.of_c(op)}>(cta, held, group, warp, lane);"
 
 
@@ -350,6 +350,7 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
     Arrive: lambda op, scope: f"if (lane == 0) ClusterBarrier::arrive({scope.barrier(op.barrier, op.at)});",
     k.ReadPeers: _read,
     k.StoreColumns: _read,
+    k.StoreSectors: _read,
     k.StoreElements: _read,
     Start: lambda op, scope: next(
         f"for (int i = 0; i < {ring.stages}; ++i) ClusterBarrier::init(cta.{ring.name} + i, {ring.arrivals});"

@@ -28,6 +28,8 @@ def require_rows(gemm: Gemm, kernel: ProductKernel) -> None:
         raise LegalSatError(f'ptx has no row for SlideSums of {kernel}, and cute has one; emit "cute"')
     if kernel.store == "columns":
         raise LegalSatError(f'ptx has no row for StoreColumns of {kernel}, and cute has one; emit "cute"')
+    if kernel.store == "lapped":
+        raise LegalSatError(f'ptx has no row for StoreSectors of {kernel}, and cute has one; emit "cute"')
     if gemm.scaled == "rows":
         raise LegalSatError(f'ptx has no row for scales of rows of {gemm}, and cute has one; emit "cute"')
     if (added := added_of(gemm, kernel)) is not None:

@@ -33,6 +33,7 @@ class KernelColumns:
         buffers: through which C leaves by boxes.
         slides: phases of k between which sums slide; 0 where they do not.
         clipped: whether others' k are cleared of tiles of groups along k.
+        lap: columns of a tile that the next one has too.
     """
 
     swapped: Numbers
@@ -66,6 +67,7 @@ class KernelColumns:
     buffers: Numbers
     slides: Numbers
     clipped: Numbers
+    lap: Numbers
 
     @staticmethod
     def of(kernels: Sequence[ProductKernel]) -> KernelColumns:
@@ -96,6 +98,7 @@ class KernelColumns:
                 one.buffers,
                 one.slides,
                 one.clipped,
+                one.lap,
             )
             for one in kernels
         ]
@@ -105,6 +108,15 @@ class KernelColumns:
     def summed(self) -> Numbers:
         """Columns of an accumulator, of which those of sums that slide have more than the tile."""
         return np.asarray(self.columns + SLID * (self.slides > 0))
+
+    @property
+    def step(self) -> Numbers:
+        """Columns from a tile to the next one along n."""
+        return np.asarray(self.columns - self.lap)
+
+    def tiles_along(self, n: Numbers) -> Numbers:
+        """Return how many clusters' tiles cover so many columns."""
+        return np.asarray(np.ceil(np.maximum(1, n - self.lap) / (self.step * self.across)))
 
     def __len__(self) -> int:
         return len(self.rows)

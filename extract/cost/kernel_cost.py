@@ -40,6 +40,9 @@ CROSSED = 0.23  # of a row's requests, for one that lies in two lines
 CROSSED_SECTOR = 0.305  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
 STORED_CROSSED = 0.82  # of C's bytes, likewise: lines that are written in parts are read first
 STORED_SECTOR = 0.747  # more, where rows begin at any granule: sectors of 32 bytes are written in parts
+# Of that, what tiles save that lap by a sector: lines of whole sectors are not all read first either (100 kernels of 15
+# products, an H100).
+LAPPED_SHARE = 1.4
 # Less of C's bytes, where tiles one after the other write parts of the same lines, as L2 still has them: kernels of 128
 # random products are predicted to take 0.984 of the time so, and 16 held-out ones took 0.984 of it on an H100.
 STORED_BESIDE, BESIDE = 0.15, 2  # and tiles along m that neighbours in time share then, or fewer
@@ -70,6 +73,7 @@ STORED_ALONE_BUFFER = 1.1  # likewise, through one buffer
 STORED_BY_THREADS = 3.0
 STORED_BY_THREADS_APART = 1.25
 STORED_BY_THREADS_IN_TURNS = 1.8
+STORED_BY_THREADS_HALF = 1.1  # likewise, of tiles of 64 rows (28 kernels of 12 products with a short k, an H100)
 STORED_BY_THREADS_OF_GROUPS = 1.5  # likewise, of groups of rows (`bench.gpu.members`)
 # Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own (36 kernels of 12 products).
 STORED_BY_COLUMNS = 3.67
@@ -109,6 +113,7 @@ class Products:
     Attributes:
         m, n, k: extents; those of k that groups cut are a group's, on the average.
         crossed: what is requested of A, of B and of C beyond their bytes, of those, since rows of boxes cross lines.
+        parted: what is of that since sectors of C are written in parts.
         granular: whether rows of C begin at whole granules.
         matrices: how many of A, of B and of C there are: members of a batch share what they read alike.
         scattered: bytes that DRAM moves for each one of A and of B that is read to be laid out anew, and of C.
@@ -122,6 +127,7 @@ class Products:
     n: Numbers
     k: Numbers
     crossed: tuple[Numbers, Numbers, Numbers]
+    parted: Numbers
     granular: Numbers
     matrices: tuple[Numbers, Numbers, Numbers]
     scattered: tuple[Numbers, Numbers, Numbers]
@@ -151,11 +157,12 @@ class Products:
         of_all = np.array(waste[0]), np.array(waste[1]), np.array(waste[2])
         steps = np.array([_apart(one["C"]) for one, _ in held], np.float64).T
         matrices = of_a, of_b, of_c
-        return Products(m, n, k, crossing, granular, matrices, of_all, (steps[0], steps[1]), groups, cut, *shared)
+        apart, parted = (steps[0], steps[1]), STORED_SECTOR * c[1]
+        return Products(m, n, k, crossing, parted, granular, matrices, of_all, apart, groups, cut, *shared)
 
     def taken(self, some: list[int]) -> Products:
         """Return some of the products."""
-        taken = {name: getattr(self, name)[some] for name in ("m", "n", "k", "granular", "groups", "cut")}
+        taken = {name: getattr(self, name)[some] for name in ("m", "n", "k", "parted", "granular", "groups", "cut")}
         (a, b, c), (of_a, of_b, of_c) = ([one[some] for one in many] for many in (self.crossed, self.matrices))
         wasted_a, wasted_b, wasted_c = (one[some] for one in self.scattered)
         down, across = (one[some] for one in self.apart)
@@ -324,7 +331,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     at_once = fitting[together] * own
 
     # Clusters' tiles: those of slices of k lie one below the other.
-    along = slices * kernels.phases * _ceil(_ceil(m, kernels.phases), rows * down), _ceil(n, columns * across)
+    along = slices * kernels.phases * _ceil(_ceil(m, kernels.phases), rows * down), kernels.tiles_along(n)
     # Groups end anywhere, so that a part of a tile of each is beyond its end.
     along = np.where(groups > 0, m / (rows * down) + UNFILLED * np.minimum(groups, m), along[0]), along[1]
     clusters = along[0] * along[1] * count
@@ -355,7 +362,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     from_cache = steps * (tiles * requested / CACHE_BYTES + empty / EMPTY_BYTES)
 
     read = _read(products, kernels, along, at_once, device.l2_bytes)
-    written = count * slices * m * n * result_size * (1 + _parted(kernels, crossed[2], along[0]) + more)
+    written = count * slices * m * n * result_size * (1 + _parted(products, kernels, along[0]) + more)
     written = written * products.scattered[2][:, None]
     moved = (read + written / _written_share(products)[:, None]) / (bandwidth * DRAM_SHARE)
     total = _norm(OVERLAP, compute, moved, from_cache) * _warm(2 * count * m * n * k) + LAUNCH
@@ -450,7 +457,7 @@ def _empty(extents: tuple[Numbers, Numbers], kernels: KernelColumns, along: tupl
     """
     slices, down, across = kernels.slices, kernels.down, kernels.across
     rows = np.maximum(0.0, along[0] * kernels.rows * down - slices * extents[0])  # of all slices of k
-    columns = np.maximum(0.0, along[1] * kernels.columns * across - extents[1])
+    columns = np.maximum(0.0, along[1] * kernels.step * across + kernels.lap - extents[1])
     return np.asarray(rows * along[1] * (across > 1) + columns * along[0] * (down > 1), np.float64)
 
 
@@ -485,7 +492,8 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     rate = np.where(kernels.ping_pong, STORED_BYTES["in turns"], rate)
     store = kernels.rows * kernels.columns * result_size / np.where(rounds == 1, STORED_BYTES["once"], rate)
     by_threads = np.where(kernels.overlapped, STORED_BY_THREADS, STORED_BY_THREADS_APART)
-    in_turns = np.where(products.groups[:, None] > 0, STORED_BY_THREADS_OF_GROUPS, STORED_BY_THREADS_IN_TURNS)
+    in_turns = np.where(kernels.rows == BLOCK_ROWS, STORED_BY_THREADS_HALF, STORED_BY_THREADS_IN_TURNS)
+    in_turns = np.where(products.groups[:, None] > 0, STORED_BY_THREADS_OF_GROUPS, in_turns)
     by_threads = np.where(kernels.ping_pong, in_turns, by_threads)
     # A part of a turned tile that ends with it has columns of the one before, too.
     eights = kernels.columns // 8
@@ -498,14 +506,15 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     return np.asarray(store * np.where(kernels.by_sums & (kernels.split == 1), as_sums, 1.0), np.float64)
 
 
-def _parted(kernels: KernelColumns, crossed: Numbers, along: Numbers) -> Numbers:
+def _parted(products: Products, kernels: KernelColumns, along: Numbers) -> Numbers:
     """Return what is moved beyond C's bytes, of those, as lines of it are written in parts; none are of slices'.
 
     Args:
-        kernels: of one class.
-        crossed: what is moved so where parts of a line are written long after each other.
+        products: of one class, which say what is moved where parts of a line are written long after each other.
+        kernels: of that class; tiles that lap write no sector in parts.
         along: clusters' tiles along m: of few all orders are alike.
     """
+    crossed = products.crossed[2][:, None] - np.where(kernels.lap > 0, LAPPED_SHARE * products.parted[:, None], 0.0)
     beside = (crossed > 0) & (kernels.group <= BESIDE) & (along > BESIDE)
     return np.asarray(np.where(kernels.slices > 1, 0.0, crossed - STORED_BESIDE * beside), np.float64)
 
@@ -553,7 +562,7 @@ def _waves(
     strip = np.minimum(kernels.group, along[0])
     strips = np.maximum(1.0, active / (strip * along[1]))
     rows = np.minimum(slices * extents[0], strips * strip * kernels.rows * kernels.down)
-    columns = np.minimum(along[1], _ceil(active, strip)) * kernels.columns * kernels.across
+    columns = np.minimum(along[1], _ceil(active, strip)) * kernels.step * kernels.across
     of_slices = np.clip(strips * strip / (along[0] / slices), 1, slices)  # whose columns are read at once
     return waves * rows / slices, waves * np.minimum(extents[1], columns) * of_slices / slices
 

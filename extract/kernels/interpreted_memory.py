@@ -15,7 +15,7 @@ from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program, parts_across
-from legalsat.extract.kernels.kernel_tiles import Tile, TileScheduler, window_of
+from legalsat.extract.kernels.kernel_tiles import Tile, TileScheduler, own_columns, window_of
 from legalsat.extract.kernels.product_maps import (
     ROW_BYTES,
     STORE_ROWS,
@@ -156,6 +156,7 @@ class Launched:
         self.clusters = clusters if clusters and kernel.store != "sums" else self.tiles
         self.along_rows, self.pitch = result_lies(gemm, kernel)
         self.step = result_step(gemm, kernel)
+        self.c_begin = stored(gemm, kernel).address // gemm.out_dtype.bytes  # elements
         self.result_type = stored_type(gemm, kernel)
         self.rows, _ = plain(stored(gemm, kernel).shape)  # of what is stored
         lines, length = (self.n, self.rows) if self.along_rows else (self.rows, self.n)
@@ -528,12 +529,13 @@ class Cta:
                 target = tile.m + self.row(within)
                 if self.kernel.realign == "tiles":
                     target = (tile.m + within) * self.a_maps + tile.phase
-                count = min(self.kernel.tile[1], of.n - tile.n)
-                if target < (tile.end if self.kernel.ragged == "m" else of.m) and count > 0:
+                own = own_columns(self.kernel, tile, of.n, of.c_begin + of.c_offset(tile) + of.pitch * target)
+                if target < (tile.end if self.kernel.ragged == "m" else of.m) and own:
                     begin = at + row * (length // 8)
-                    elements = of.c_offset(tile) + of.pitch * target + (tile.n + np.arange(count)) * of.step
+                    elements = of.c_offset(tile) + of.pitch * target + (tile.n + np.array(own)) * of.step
                     places = elements[:, None] * size + np.arange(size)
-                    of.put(places, self.shared[begin : begin + count * size].reshape(count, size))
+                    data = self.shared[begin + own.start * size : begin + own.stop * size]
+                    of.put(places, data.reshape(len(own), size))
 
     def store_columns(self, consumer: int, part: int, stage: int) -> None:
         """Copy a part of C that is turned to where its columns lie, by threads."""

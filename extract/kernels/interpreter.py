@@ -336,7 +336,7 @@ class _Cluster:
         part, tile = warps.part, warps.cta.taken[warps.number]
         warps.open["bulk"].append(lambda: warps.cta.store_c(warps.number, part, stage, tile))
 
-    def read(self, warps: _Warps, op: Read | k.StoreElements) -> None:
+    def read(self, warps: _Warps, op: Read | k.StoreSectors | k.StoreElements) -> None:
         stage = warps.item(op.at) % self.stages[op.buffer.format(i=warps.number)]
         warps.cta.read_c(warps.number, warps.part, stage)
 
@@ -371,6 +371,7 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     k.ReadPeers: _Cluster.read_peers,
     k.StoreColumns: _Cluster.store_columns,
     k.StoreElements: _Cluster.read,
+    k.StoreSectors: _Cluster.read,
     Wait: _Cluster.wait,
     Expect: _Cluster.expect,
     Arrive: _Cluster.arrive,

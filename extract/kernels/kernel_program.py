@@ -37,6 +37,7 @@ from legalsat.program.kernel import (
     SlideSums,
     StoreColumns,
     StoreElements,
+    StoreSectors,
     Tiles,
 )
 from legalsat.program.pipeline import (
@@ -70,6 +71,7 @@ LOADED, ALIGNED, MULTIPLIED, STORED = At("loaded"), At("aligned"), At("multiplie
 CLEARED = At("cleared")
 BEFORE, NEXT = At("multiplied", -1), At("multiplied", 1)  # stages of the k-tiles before and after
 SUMS, OWN_C = "accumulator {i}", "C{i}"
+BY_THREADS = {"rows": Read, "lapped": StoreSectors, "elements": StoreElements}  # how rows leave that a warp laid down
 
 
 def kernel_program(kernel: ProductKernel, result_bytes: int) -> Pipeline:
@@ -365,7 +367,7 @@ class _Program:
         if not count:
             return ()
         if self.kernel.in_rows:
-            leave = Read(OWN_C, STORED) if self.kernel.store == "rows" else StoreElements(OWN_C, STORED)
+            leave = BY_THREADS[self.kernel.store](OWN_C, STORED)
             return (Parts(first, count, (Write(OWN_C, STORED), leave, Advance("stored"))),)
         if self.kernel.store == "columns":
             return self.store_columns(first, count)

@@ -190,7 +190,7 @@ class TileScheduler:
         step = depth // steps
         last = -(-(elements - (every - 1) * depth) // step) if first_k + k_tiles == every else steps
         m, a_m = (first_row + (along * kernel.cluster[0] + rank_m) * kernel.tile[0] for along in (along_m, of_a))
-        n = (along_n * kernel.cluster[1] + rank_n) * kernel.tile[1]
+        n = (along_n * kernel.cluster[1] + rank_n) * kernel.step
         lines = self.phase(0, tuple(member)) if kernel.slides else 0
         return Tile(m, a_m, n, phase, shift, k_tiles, first_k, last, tuple(member), end, lines=lines)
 
@@ -277,3 +277,21 @@ class TileScheduler:
                 map_, granule = self.placed(number, phase, tile.member)
                 member = (granule,)
             yield Share(operand, map_, (along, line, *member), to)
+
+
+def own_columns(kernel: ProductKernel, tile: Tile, n: int, row: int) -> range:
+    """Return the columns of a tile that it stores of a row of C: whole sectors where tiles lap over each other.
+
+    Args:
+        kernel: that computes C.
+        tile: of it.
+        n: columns of C.
+        row: where it begins, in elements, of which a sector has as many as tiles lap.
+    """
+    count, lap, step = max(0, min(kernel.tile[1], n - tile.n)), kernel.lap, kernel.step
+    if not lap:
+        return range(count)
+    if tile.n and tile.n + lap >= n:
+        return range(0)  # which the tile before has
+    begin, last = row + tile.n, tile.n + kernel.tile[1] >= n
+    return range(-begin % lap if tile.n else 0, count if last else step + -(begin + step) % lap)

@@ -20,6 +20,7 @@ STORES = {
     "windows": "tma",
     "turned": "turned",
     "rows": "rows",
+    "lapped": "lapped",
     "columns": "columns",
     "elements": "elements",
     "accumulators": "sums",
@@ -177,6 +178,7 @@ def exists(form: Form, facts: Facts) -> bool:
         "tma": by_boxes or lies == 3,
         "turned": not lies and form.realign in {"none", "sums"},  # rows of phases are no neighbours in C
         "rows": not by_boxes,
+        "lapped": lies == 1 and form.realign in {"none", "tiles"},
         # What is as well computed the other way round, or stored by boxes, is not.
         "columns": not lies and (form.realign == "tiles" or (not realigned and down != WHOLE)),
     }

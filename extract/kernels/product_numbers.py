@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
+from legalsat.extract.cost.cost import SECTOR_BYTES
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.cost.kernel_cost import SUM_BYTES
 from legalsat.extract.kernels.for_extents import GROUP
@@ -118,6 +119,12 @@ SLICED_CUTS = tuple(
 )
 # Of lines that are aligned in shared memory, which is what limits them: clusters of eight were no better.
 ALIGNED_CUTS = tuple(one for one in PLAIN_CUTS if one.columns % 16 == 0 and one.cluster not in {(4, 2), (2, 4)})
+# Of tiles that lap, whose lap narrower ones have too much of. It is computed twice: with more k-tiles that loses more
+# than whole sectors gain.
+LAPPED_CUTS = tuple(one for one in ALIGNED_CUTS if one.columns >= 128 and one.cluster in PAIRS)
+# Narrower ones took longer, and so did those of one phase of rows.
+HALF_CUTS = tuple(Cut(64, 256, ping_pong=True, cluster=cluster) for cluster in PAIRS[:2])
+LAPPED_TURNS = 8
 # Of sums that slide: accumulators have eight columns more.
 SLID_CUTS = (
     *(
@@ -170,6 +177,10 @@ def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts of a form of a product whose rows are not grouped."""
     if form.slices:
         return SLICED_CUTS if one.few else ()
+    if form.store == "lapped":
+        extent = one.m if form.swapped else one.n
+        suits = one.result.bytes > 1 and one.turns <= LAPPED_TURNS and extent > NARROW[-1] and not one.ragged
+        return (*LAPPED_CUTS, *(HALF_CUTS if form.realign == "none" else ())) if suits else ()
     if form.store != "sums":
         usual = ALIGNED_CUTS if any(form.aligned) else SLID_CUTS if form.realign == "sums" else PLAIN_CUTS
         return REALIGNED_CUTS if form.realign == "registers" else usual
@@ -270,6 +281,7 @@ class Table:
             aligned=form.aligned,
             loose=form.loose,
             clipped=form.clipped,
+            lap=int(columns.lap[row]),
         )
 
 
@@ -294,7 +306,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     of, order, *numbers = np.array(cuts).T
     rows, columns, warpgroups, ping_pong, down, across, split, slices, blocks = numbers
     told = np.array([_facts(form, one) for _, form in forms])[of].T
-    swapped, registers, tiles, slid, sums, boxed, turned, by_columns, mn_a, mn_b, alike, *done = told
+    swapped, registers, tiles, slid, sums, boxed, turned, by_columns, lapped, mn_a, mn_b, alike, *done = told
     relaid_a, relaid_b, transposed_a, transposed_b, aligned_a, aligned_b, clipped = done
     summed, aligning = columns + SLID * slid, aligned_a | aligned_b
     size = one.dtype.bytes
@@ -366,6 +378,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
             np.full_like(rows, BUFFERS),
             np.where(slid, phases, 0),
             clipped > 0,
+            lapped * (SECTOR_BYTES // result_size),
         ),
     )
     shared = stages * (stage + barriers) + output + groups
@@ -420,6 +433,7 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
         form.store == "tma",
         form.store == "turned",
         form.store == "columns",
+        form.store == "lapped",
         *(major == "MN" for major in form.majors),
         _realigned(form, one).alike,
         *(first != "none" for first in form.relayouts),

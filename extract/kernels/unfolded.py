@@ -227,7 +227,7 @@ class _Unfolding:
         yield from (Read(op.buffer, cta=cta) for cta in range(self.program.cluster[2]))
 
     @each.register
-    def _(self, op: k.StoreColumns | k.StoreElements) -> Iterator[Operation]:
+    def _(self, op: k.StoreColumns | k.StoreSectors | k.StoreElements) -> Iterator[Operation]:
         yield Read(self.named(op.buffer), op.at)
 
     @each.register

@@ -17,7 +17,7 @@ BLOCK_ROWS = 64  # of A, of one wgmma
 LEAST_BOX = 8  # rows of a box of an operand that is K-major: those of a swizzle's pattern
 BOXED = frozenset({"tma", "turned"})  # ways out of C by the copy engine
 TURNED = frozenset({"turned", "columns"})  # of tiles that are turned
-IN_ROWS = frozenset({"rows", "elements"})  # by threads, of rows that lie one behind the other in shared memory
+IN_ROWS = frozenset({"rows", "lapped", "elements"})  # by threads, of rows one behind the other in shared memory
 WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
 GROUP_ENTRY_BYTES = 8  # a group's first row and its first tile
 SLID = 8  # columns of sums beyond a tile's: lines begin less than a granule early, whose elements have 2 bytes
@@ -96,9 +96,10 @@ class ProductKernel:
             phase, and between phases sums slide to the columns in which the next one's lines have theirs.
         phases: rows, or lines, after which starts lie alike again; 1 where all do.
         store: how C leaves: "tma" by boxes, "turned" by boxes of C^T, "rows" by granules of 16 bytes but for the ends
-            of rows, "columns" by those of C^T, or by elements where a tile's rows are of one phase, "elements" row by
-            row, where no elements of C lie side by side, "sums" through sums of the whole tile in shared memory, which
-            split needs.
+            of rows, "lapped" the same of tiles that lap over the next one, so that each stores whole sectors of L2 but
+            at the ends of C's rows, "columns" by those of C^T, or by elements where a tile's rows are of one phase,
+            "elements" row by row, where no elements of C lie side by side, "sums" through sums of the whole tile in
+            shared memory, which split needs.
         buffers: through which C leaves by boxes, in turns; one leaves room for another stage.
         overlapped: stages of a tile during whose multiplication the tile before is stored; 0 where it is stored first.
         registers: a thread of warpgroups that multiply, and of the one that loads.
@@ -114,6 +115,7 @@ class ProductKernel:
         loose: whether members of A, and of B, begin anywhere in a granule: an axis of their maps has granules, and each
             start within one has maps of its own.
         streamed: whether A, and B, are read from memory once, by few: L2 fetches twice as many bytes of them at a time.
+        lap: columns that a tile computes as the next one along n does, as many as a sector has.
     """
 
     swapped: bool
@@ -144,6 +146,7 @@ class ProductKernel:
     loose: tuple[bool, bool] = (False, False)
     clipped: bool = False
     streamed: tuple[bool, bool] = (False, False)
+    lap: int = 0
 
     @property
     def mends(self) -> bool:
@@ -250,6 +253,11 @@ class ProductKernel:
         return a, LINES_ALIKE if self.aligned[1] else max(1, self.slides)
 
     @property
+    def step(self) -> int:
+        """Columns from a tile to the next one along n."""
+        return self.tile[1] - self.lap
+
+    @property
     def tile_phases(self) -> int:
         """Phases of rows that tiles are of one of; 1 where they have rows of all."""
         return self.phases if self.realign == "tiles" else 1
@@ -257,8 +265,9 @@ class ProductKernel:
     def clusters(self, m: Extent, n: Extent) -> tuple[Any, Any]:
         """Return how many clusters' tiles cover m rows of each slice, and n columns; those of a phase, its rows."""
         of_phase = ceil_div(m, self.tile_phases)  # rows
-        rows, columns = self.tile[0] * self.cluster[0], self.tile[1] * self.cluster[1]
-        return self.slices * self.tile_phases * ceil_div(of_phase, rows), ceil_div(n, columns)
+        rows, columns = self.tile[0] * self.cluster[0], self.step * self.cluster[1]
+        beyond = n - self.lap if self.lap else n  # which the first tile has as well
+        return self.slices * self.tile_phases * ceil_div(of_phase, rows), ceil_div(beyond, columns)
 
     def k_tiles(self, k: Extent) -> Any:
         """Return the k-tiles of so many elements along k, or of those of each phase of k where sums slide."""
@@ -290,6 +299,6 @@ class ProductKernel:
             words.append("as C^T")
         if self.groups:
             words.append(f"up to {self.groups} groups {'along k' if self.ragged == 'k' else 'of rows'}")
-        store = "tma, turned" if self.store == "turned" else self.store
+        store = {"turned": "tma, turned", "lapped": "rows that lap"}.get(self.store, self.store)
         through = " through one buffer" if self.by_boxes and self.buffers == 1 else ""
         return ", ".join([*words, f"C by {store}{through}{' meanwhile' if self.overlapped else ''}"])

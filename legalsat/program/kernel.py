@@ -199,6 +199,20 @@ class StoreColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreSectors:
+    """Store whole sectors of rows of C, which the warp laid down in a buffer, and those that C's rows begin and end in.
+
+    What a tile has of a sector that it does not have whole the one beside it has too, as tiles lap over each other.
+
+    Attributes:
+        buffer: through which they leave. at: its stage.
+    """
+
+    buffer: str
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
 class StoreElements:
     """Store each element of rows of C, which the warp laid down in a buffer, where it belongs: none lie side by side.
 
@@ -243,6 +257,7 @@ KernelOperation: TypeAlias = (
     | MultiplyRows
     | ReadPeers
     | StoreColumns
+    | StoreSectors
     | StoreElements
     | FindGroups
     | MeetSetup

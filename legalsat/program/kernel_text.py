@@ -29,6 +29,7 @@ from legalsat.program.kernel import (
     SlideSums,
     StoreColumns,
     StoreElements,
+    StoreSectors,
     Tiles,
 )
 from legalsat.program.pipeline_text import INDENT, of_item
@@ -96,6 +97,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     ),
     Clear: lambda op: "clear accumulator i",
     StoreColumns: lambda op: f"store columns of C that lie in {of_item(op.buffer, op.at)} by threads",
+    StoreSectors: lambda op: f"store whole sectors of C that lie in {of_item(op.buffer, op.at)} by threads",
     StoreElements: lambda op: f"store elements of C that lie in {of_item(op.buffer, op.at)} by threads, one by one",
     SlideSums: lambda op: f"slide the columns of {op.sums} to where the phase has them",
     FindRows: lambda op: "find where rows of A start in their granules",

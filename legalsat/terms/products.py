@@ -27,7 +27,8 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
 - `store(down, across, c)`: C in memory. `across` says how its rows lie there, and `down` its columns: 0 apart, 1 side
   by side, 2 side by side in whole granules.
 - `boxes(c)`, `rows(c)`: C stored row by row by the copy engine, or by threads. `windows(c)`: by boxes of a map with
-  one axis more, along which windows of rows slide; what of a box lies behind its window is not stored.
+  one axis more, along which windows of rows slide; what of a box lies behind its window is not stored. `lapped(c)`: by
+  threads, of tiles that lap over the next one by a sector of L2, so that whole sectors of each row are stored.
 - `turned(c)`: C stored column by column by the copy engine: tiles are turned on their way to shared memory.
 - `columns(c)`: the same by threads, wherever columns begin. `elements(c)`: by threads, each element by itself.
 - `accumulators(down, across, c)`: by way of all accumulators of a tile in shared memory.
@@ -64,6 +65,7 @@ store = Constructor("store", ("i64", "i64", "Term"), kernel=False)
 boxes = Constructor("boxes", ("Term",))
 windows = Constructor("windows", ("Term",))
 rows = Constructor("rows", ("Term",))
+lapped = Constructor("lapped", ("Term",))
 turned = Constructor("turned", ("Term",))
 columns = Constructor("columns", ("Term",))
 elements = Constructor("elements", ("Term",))

@@ -22,6 +22,7 @@ from legalsat.terms.products import (
     flip,
     granules,
     joined,
+    lapped,
     multiply,
     operand,
     pad,
@@ -86,6 +87,12 @@ def store_by_rows(down: Variable, c: Variable) -> Equations:
     """C in rows side by side  =  C by threads, a granule each but for the ends of rows"""
     for across in (SIDE_BY_SIDE, WHOLE, GROUPED):
         yield TermEquation(store(down, across, c), rows(c))
+
+
+@term_law
+def store_by_lapping(down: Variable, c: Variable) -> Equations:
+    """C in rows side by side  =  C by threads, whole sectors of L2, of tiles that lap over those beside them by one"""
+    yield TermEquation(store(down, SIDE_BY_SIDE, c), lapped(c))
 
 
 @term_law
