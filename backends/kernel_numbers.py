@@ -47,7 +47,8 @@ class KernelNumbers:
         a_lines, b_lines: where lines of A, and of B, lie in a stage that are aligned. a_spans, b_spans: of a k-tile's
             bytes that lie side by side in one. aligned_a, aligned_b: whether some are aligned.
         loose_a, loose_b: whether members begin anywhere in a granule.
-        rows_cut, k_cut: whether groups cut rows of A, or k. clipped: whether k-tiles are those of no groups, and
+        rows_cut, columns_cut, k_cut: whether groups cut rows of A, rows of B, or k.
+        clipped: whether k-tiles are those of no groups, and
             others' k are cleared; else maps end with a group. ping_pong: whether consumers take turns with tiles.
         sliced: whether a tile is of one slice of k. phase_tiles: whether a tile has rows of one phase.
         realign: whether A is shifted in registers. scaled: whether C is, and scaled_by: 0 as a whole, 1 by rows
@@ -112,6 +113,7 @@ class KernelNumbers:
     aligned_a: bool
     aligned_b: bool
     rows_cut: bool
+    columns_cut: bool
     k_cut: bool
     clipped: bool
     ping_pong: bool
@@ -213,7 +215,8 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         loose_b=kernel.loose[1],
         aligned_a=kernel.aligned[0],
         aligned_b=kernel.aligned[1],
-        rows_cut=kernel.ragged == "m",
+        rows_cut=kernel.cuts == "m",
+        columns_cut=kernel.cuts == "n",
         k_cut=kernel.ragged == "k",
         clipped=kernel.clipped,
         ping_pong=kernel.ping_pong,

@@ -135,10 +135,12 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
     forbidden += [realign == "tiles" and (majors[1] != "MN" or store == "sums")]
     if store == "slices":  # by boxes of memory of their own, added up behind, wherever C lies
         return not any([*forbidden, realign == "registers"])
+    # Of operands of a byte 16 rows are of different phases, and none of 64 are neighbours in C.
+    apart = realign == "registers" and gemm.dtype.bytes == 1
     if store == "turned":  # boxes of columns that lie in whole granules
-        return not any([*forbidden, realign in {"tiles", "registers"}, not in_columns])
+        return not any([*forbidden, realign == "tiles", apart, not in_columns])
     if store == "columns":  # where nothing else stores C^T as well
-        return not any([*forbidden, realign == "registers", in_rows, realign != "tiles" and in_columns])
+        return not any([*forbidden, apart, in_rows, realign != "tiles" and in_columns])
     if store == "lapped":  # where no box stores rows
         return not any([*forbidden, realign in {"registers", "sums"}, not in_rows, whole])
     forbidden += [store != "sums" and not in_rows]
@@ -247,7 +249,7 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
             stage += length // wide * (128 * wide + 16)
     barriers = 32 if any(aligned) else 16
     room = min(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - 1024)
-    most = min(16, max(3, turns + 1)) if store == "sums" else 16
+    most = min(16, max(3, turns + 1)) if store == "sums" else 8 if realign == "registers" else 16
     stages = min(most, (room - (output + 7) // 8 * 8) // (stage + barriers))
     if buffers == 1:  # half as much of C at a time, where four stages or fewer become one more
         usual, stages = stages, (room - output // 2) // (stage + barriers)

@@ -167,8 +167,8 @@ class Meaning:
             return Stored(self.product(inner).ravel().tolist(), None if term.name in ("rows", "lapped") else True)
         if term.name == "elements":
             return _apart(self.product(inner))
-        if term.name in ("turned", "columns"):
-            return Stored(self.product(inner).T.ravel().tolist(), True if term.name == "turned" else None)
+        if term.name in ("turned", "panes", "columns"):
+            return Stored(self.product(inner).T.ravel().tolist(), None if term.name == "columns" else True)
         down, across = numbers[:2]
         assert isinstance(down, int) and isinstance(across, int)
         ways = self.open_numbers[str(numbers[2])] if term.name in ("joined", "sliced") else 1

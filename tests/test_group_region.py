@@ -27,6 +27,10 @@ def across(rows: int, k: int) -> ls.Tensor:
 GEMMS = {
     "windows": ls.GroupedGemm(900, 64, 64, "bf16", groups=3),
     "rows by threads": ls.GroupedGemm(900, 63, 64, "bf16", groups=3),
+    "windows of columns": ls.GroupedGemm(900, 64, 63, "bf16", groups=3),
+    "columns by threads": ls.GroupedGemm(
+        900, 129, 200, "bf16", groups=3, b=ls.Tensor((3, 129, 200), "bf16", (26000, 201, 1))
+    ),
     "maps that wrap": ls.GroupedGemm(64, 96, 900, "bf16", groups=3, along="k", a=across(64, 900), b=across(96, 900)),
     "cleared, 8 bits": ls.GroupedGemm(64, 96, 900, "e4m3", groups=3, along="k"),
     "cleared, 32 bits": ls.GroupedGemm(64, 96, 900, "fp32", groups=3, along="k"),
@@ -53,7 +57,7 @@ def test_what_isl_is_told_is_what_tiles_do(name: str) -> None:
     """The relation, at single groups, beside the tile scheduler: with another granule, depth or tile they differ."""
     for plan in some_plans(name)[::4]:
         gemm, kernel = groups.parts_of(plan)
-        said, _ = groups.rows_of(kernel) if gemm.members.ragged == "m" else groups.depths_of(gemm, kernel)
+        said, _ = groups.rows_of(gemm, kernel) if gemm.members.ragged == "m" else groups.depths_of(gemm, kernel)
         for begin, end in ((0, 0), (0, 1), (5, 5), (7, 300), (13, 14), (899, 900), (0, 900), (129, 386)):
             assert reaches(said, begin, end, set(groups.theirs_of(gemm, kernel, begin, end))), (begin, end)
         assert not reaches(said, 7, 300, set(range(7, 299)))
@@ -92,8 +96,8 @@ def test_windows_that_begin_a_row_late_are_told(monkeypatch: pytest.MonkeyPatch)
     plan = some_plans("windows")[0]
     honest = window_of
 
-    def late(tile: object, row: int) -> tuple[int, int] | None:
-        found = honest(tile, row)  # type: ignore[arg-type]
+    def late(tile: object, row: int, count: int) -> tuple[int, int] | None:
+        found = honest(tile, row, count)  # type: ignore[arg-type]
         return None if found is None else (found[0], found[1] + 1)
 
     region = group_region(plan)

@@ -122,6 +122,39 @@ ALONG_K = {
     "32 bits": ls.GroupedGemm(72, 136, 300, "fp32", groups=5, along="k"),
 }
 
+REALIGNED = {
+    "boxes": ls.GroupedGemm(300, 152, 95, "bf16", groups=5),
+    "C of 32 bits": ls.GroupedGemm(300, 152, 201, "fp16", groups=5, out_dtype="fp32"),
+    "operands of 32 bits": ls.GroupedGemm(300, 136, 95, "fp32", groups=5),
+    "odd columns": ls.GroupedGemm(300, 129, 200, "bf16", groups=5, b=ls.Tensor((5, 129, 200), "bf16", (26000, 201, 1))),
+    "matrices that begin anywhere": ls.GroupedGemm(300, 151, 95, "bf16", groups=5),
+}
+
+
+def routed(drawn: random.Random, rows: int, groups: int) -> list[int]:
+    """Return ends of groups at random, of which many are empty or have one row."""
+    sizes = [drawn.choice((0, 1, 1, drawn.randrange(20), drawn.randrange(rows // 2))) for _ in range(groups)]
+    ends = [sum(sizes[: i + 1]) for i in range(groups)]
+    return [min(end, rows) for end in ends]
+
+
+@pytest.mark.parametrize("name", REALIGNED)
+def test_groups_are_columns_of_the_transpose_where_b_is_realigned_in_registers(name: str) -> None:
+    gemm, drawn = REALIGNED[name], random.Random(name)
+    a, b = whole_numbers(gemm, len(name))
+    ways: dict[object, list[ProductKernel]] = {}
+    for _, kernel in each_kernel(gemm, H200):
+        if kernel.realign == "registers":
+            assert kernel.swapped and kernel.cuts == "n"
+            ways.setdefault((kernel.buffers, kernel.warpgroups), []).append(kernel)
+    assert len(ways) > 2
+    for kernels in ways.values():
+        kernel, ends = drawn.choice(kernels), routed(drawn, 300, 5)
+        plan = GemmPlan(gemm, H200, kernel)
+        require_contract(plan.pipeline, H200)
+        found = interpret(plan, a, b, ends=ends, clusters=drawn.choice((1, 2, 3)), seed=drawn.randrange(99))
+        assert np.array_equal(found, gemm.meaning(a, b, np.array(ends))[: len(found)]), (kernel, ends)
+
 
 @pytest.mark.parametrize("name", GROUPED)
 def test_groups_are_exact_wherever_they_end(name: str) -> None:

@@ -25,7 +25,7 @@ from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.host.launcher import Launcher
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.composed.run import offsets, rounded
-from legalsat.extract.kernels.interpreted_memory import decoded, encoded
+from legalsat.extract.kernels.encoded import decoded, encoded
 from legalsat.operators import PRODUCT
 from legalsat.plans.program_plan import ProgramPlan
 from legalsat.runtime import ProgramKernel

@@ -14,7 +14,7 @@ from bench.kernels.moved import memory_of, moved
 from legalsat.analyses.protocol.typestate import check
 from legalsat.backends import program
 from legalsat.extract.cost.cost import DRAM_BYTES, among_others
-from legalsat.extract.kernels.interpreted_memory import decoded, encoded
+from legalsat.extract.kernels.encoded import decoded, encoded
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.product_kernels import is_kernel, product_kernels
 from legalsat.extract.moved.granules import run_plan

@@ -16,7 +16,7 @@ from legalsat.backends import program
 from legalsat.errors import LegalSatError
 from legalsat.extract.conformance.kernel_launches import RESULT, RESULT_PITCH, RESULT_STEP, launches
 from legalsat.extract.cost.cost import SECTOR_BYTES
-from legalsat.extract.kernels.interpreted_memory import decoded, encoded
+from legalsat.extract.kernels.encoded import decoded, encoded
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.kernel_program import kernel_program
 from legalsat.extract.kernels.product_kernels import is_kernel, product_kernels

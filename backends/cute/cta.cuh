@@ -67,7 +67,7 @@ struct Cta {
 
     CUTLASS_DEVICE Tile tile(int number) const {
         Tile found{0, 0, 0, 0, 0, 0, 0, plan::steps};
-        int along_m, along_n, tiles_m = sizes.tiles_m, first_row = 0;
+        int along_m, along_n, tiles_m = sizes.tiles_m, tiles_n = sizes.tiles_n, first_row = 0;
         if constexpr (plan::batch > 0) {
             int const each = sizes.tiles_m * sizes.tiles_n;
             int member = number / each;
@@ -78,28 +78,29 @@ struct Cta {
                 member /= sizes.batch[i];
             }
         }
-        if constexpr (plan::rows_cut) {  // the last one that begins at the tile or before it has it
+        if constexpr (plan::rows_cut || plan::columns_cut) {  // the last one that begins at the tile or before it has it
             Group const *all = groups();
+            int const beside = plan::rows_cut ? sizes.tiles_n : sizes.tiles_m;
             int low = 0, high = sizes.groups;
             while (high - low > 1) {
                 int const middle = (low + high) / 2;
-                (all[middle].tile * sizes.tiles_n <= number ? low : high) = middle;
+                (all[middle].tile * beside <= number ? low : high) = middle;
             }
-            number -= all[low].tile * sizes.tiles_n;
-            tiles_m = all[low + 1].tile - all[low].tile;
+            number -= all[low].tile * beside;
+            (plan::rows_cut ? tiles_m : tiles_n) = all[low + 1].tile - all[low].tile;
             first_row = all[low].row;
             found.end = all[low + 1].row;
             found.member[0] = low;
         }
-        place_of(number, tiles_m, sizes, along_m, along_n);
+        place_of(number, tiles_m, tiles_n, sizes.group, along_m, along_n);
         if constexpr (plan::phase_tiles) {
             found.phase = along_m % a_maps;
             along_m /= a_maps;
             unsigned long long const first = sizes.a + in_front<true>(sizes, found);
             found.shift = (first + found.phase * sizes.a_pitch) % granule / plan::element_bytes;
         }
-        found.m = found.a_m = first_row + (along_m * plan::cluster_m + rank_m) * plan::tile_m;
-        found.n = (along_n * plan::cluster_n + rank_n) * (plan::tile_n - plan::lap);
+        found.m = found.a_m = (along_m * plan::cluster_m + rank_m) * plan::tile_m + (plan::rows_cut ? first_row : 0);
+        found.n = (along_n * plan::cluster_n + rank_n) * (plan::tile_n - plan::lap) + (plan::columns_cut ? first_row : 0);
         if constexpr (plan::k_cut) {
             Group const *own = groups() + found.member[0];
             found.begin = own[0].row;
@@ -234,13 +235,13 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
         void const *map = &cta.maps.a[plan::slides ? tile.lines : tile.phase];
         if constexpr (plan::realign) {
             map = &cta.maps.a[box];
-            second = tile.m / a_maps;
+            second = tile.a_m / a_maps;
         } else if constexpr (!plan::a_k_major) {
             first = second;
             second = k + part * (plan::tile_k / plan::a_parts);
         }
         if constexpr (plan::loose_a) {
-            Begin const begin = begin_of<true, a_maps>(cta.sizes, tile, tile.phase);
+            Begin const begin = begin_of<true, a_maps>(cta.sizes, tile, plan::realign ? box : tile.phase);
             map = &cta.maps.a[begin.map];
             load<1, (plan::cluster_n > 1)>(map, full + ring.stage, mask, plan::a_hint, to, first, second, &begin.granule);
             continue;
@@ -304,10 +305,10 @@ CUTLASS_DEVICE void clear(Accumulator (&accumulators)[atoms]) {
     }
 }
 
-// Which row of its tile of C a row of the tile of A is: phases lie one behind the other.
+// Which row of its tile of C a row of the tile of A is: of rows that are realigned eight of a phase are neighbours.
 CUTLASS_DEVICE int row_in_tile(int row) {
-    constexpr int rows = plan::tile_m / a_maps;
-    return plan::realign ? row % rows * a_maps + row / rows : row;
+    constexpr int alike = 8, some = alike * a_maps;
+    return plan::realign ? row / some * some + row % alike * a_maps + row % some / alike : row;
 }
 
 // The number of a tile's member, or of its group.

@@ -1,7 +1,8 @@
 // Groups, whose ends are known here alone. A warp finds where each begins, and which tiles are those of groups of rows.
 CUTLASS_DEVICE int find_groups(Cta const &cta) {
-    constexpr int rows = plan::tile_m * plan::cluster_m;  // of a cluster's tile
-    int const extent = plan::k_cut ? cta.sizes.k : cta.sizes.m;  // that groups cut
+    // Of a cluster's tile, along the axis that groups cut, and all that there are.
+    constexpr int rows = plan::columns_cut ? plan::tile_n * plan::cluster_n : plan::tile_m * plan::cluster_m;
+    int const extent = plan::k_cut ? cta.sizes.k : plan::columns_cut ? cta.sizes.n : cta.sizes.m;
     Group *all = cta.groups();
     if (threadIdx.x < warp_lanes) {
         int const lane = threadIdx.x;
@@ -31,5 +32,6 @@ CUTLASS_DEVICE int find_groups(Cta const &cta) {
         }
     }
     __syncthreads();
-    return plan::k_cut ? cta.tiles : all[cta.sizes.groups].tile * cta.sizes.tiles_n;
+    return plan::k_cut ? cta.tiles
+                       : all[cta.sizes.groups].tile * (plan::columns_cut ? cta.sizes.tiles_m : cta.sizes.tiles_n);
 }

@@ -94,10 +94,10 @@ struct Tile {
 };
 
 // Where the tile of a number lies: `group` tiles along m, then along n, so that neighbours in time share operands.
-CUTLASS_DEVICE void place_of(int tile, int tiles_m, Sizes const &sizes, int &along_m, int &along_n) {
-    int const strip = sizes.group * sizes.tiles_n;
-    int const first = tile / strip * sizes.group;
-    int const rows = min(tiles_m - first, sizes.group);
+CUTLASS_DEVICE void place_of(int tile, int tiles_m, int tiles_n, int group, int &along_m, int &along_n) {
+    int const strip = group * tiles_n;
+    int const first = tile / strip * group;
+    int const rows = min(tiles_m - first, group);
     along_m = first + tile % strip % rows;
     along_n = tile % strip / rows;
 }

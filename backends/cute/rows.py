@@ -310,8 +310,8 @@ def _operands(op: k.Release) -> str:
 
 def _find_rows(op: k.FindRows, scope: Scope) -> list[str]:
     return [
-        "Realigner rows[atoms];",
-        "find_rows(rows, cta.sizes, group, warp, lane);",
+        "Realigner rows[found_atoms];",
+        "find_rows(rows, cta, tile, group, warp, lane);",
         "Fragments fragments[2];",
     ]
 

@@ -23,7 +23,8 @@ CUTLASS_DEVICE Line line_of(Cta const &cta, Tile const &tile, int group, int lin
     int const row = tile.m + block * atom_rows + line / plan::store_columns * turned_rows;
     int const column = tile.n + first_column(part) + line % plan::store_columns;
     int const first = plan::phase_tiles ? row * a_maps + tile.phase : row;
-    int const left = column < cta.sizes.n ? (cta.sizes.m - first + row_step - 1) / row_step : 0;
+    int const columns = plan::columns_cut ? tile.end : cta.sizes.n;
+    int const left = column < columns ? (cta.sizes.m - first + row_step - 1) / row_step : 0;
     return {cta.sizes.c + cta.c_offset(tile) + (cta.sizes.c_pitch * column + first) * result_bytes,
             max(0, min(turned_rows, left))};
 }

@@ -29,9 +29,10 @@ CUTLASS_DEVICE void read_accumulators(plan::Sum *accumulators, uint32_t address,
     for (int i = 0; i < count; ++i) set_bits(accumulators[i], found[i]);
 }
 
-// Rows of one phase lie side by side, as they were multiplied.
+// Eight rows of a phase lie side by side, as they were multiplied: where a row of C lies.
 CUTLASS_DEVICE int kept_row(int row) {
-    return plan::realign ? row % a_maps * (plan::tile_m / a_maps) + row / a_maps : row;
+    constexpr int alike = 8, some = alike * a_maps;
+    return plan::realign ? row / some * some + row % a_maps * alike + row % some / a_maps : row;
 }
 
 CUTLASS_DEVICE void keep(Accumulator const &accumulators, uint32_t memory, int row, int lane) {

@@ -10,5 +10,10 @@ CUTLASS_DEVICE void store_c(Cta const &cta, Held const &held, int group, int war
     int const block = (plan::ping_pong ? 0 : group * atoms) + part / plan::parts;
     int const first = held.tile.m + block * atom_rows + warp / boxes_across * turned_rows;
     int const second = held.tile.n + first_column(part) + warp % boxes_across * box_columns;
-    store_box(map, from, first, second, held.tile);
+    if constexpr (plan::columns_cut) {  // of the window that ends where the box does, or its group
+        int const left = min(box_columns, held.tile.end - second);
+        if (left > 0) cute::SM90_TMA_STORE_3D::copy(map, from, first, box_columns - left, second + left);
+    } else {
+        store_box(map, from, first, second, held.tile);
+    }
 }

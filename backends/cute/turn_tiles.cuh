@@ -19,6 +19,25 @@ CUTLASS_DEVICE char *buffer_of(Cta const &cta, int group, int buffer) {
     return cta.memory + plan::result_at + (group * plan::buffers + buffer) * plan::buffer_bytes;
 }
 
+// Likewise of rows that are realigned: a lane's are neighbours in C, with those of other warps between it and the next.
+CUTLASS_DEVICE void lay_apart(uint32_t const *kept, uint32_t start, int warp, int lane) {
+    constexpr int size = sizeof(plan::Result);
+    int const bytes = (lane / 4 * 8 + warp * 2) * size, late = bytes % swizzle_row;
+    uint32_t const block = start + bytes / swizzle_row * plan::store_columns * swizzle_row + late % granule;
+#pragma unroll
+    for (int i = 0; i < plan::store_columns / 4; ++i) {
+        int const column = i / 2 * 8 + lane % 4 * 2 + i % 2;
+        uint32_t const at = block + column * swizzle_row + (late / granule ^ column % 8) * granule;
+        uint32_t const *from = kept + i / 2 * size;
+        if constexpr (size == 2) {
+            uint32_t const both = __byte_perm(from[0], from[1], i % 2 ? 0x7632 : 0x5410);
+            asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(both));
+        } else {
+            asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at), "r"(from[i % 2]), "r"(from[2 + i % 2]));
+        }
+    }
+}
+
 // Lays a warp's 16 rows of a part down as columns, whose granules the swizzle moves by the number of the column.
 template <int part, int buffer>
 CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const (&)[atoms], int group, int warp,
@@ -26,7 +45,9 @@ CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const 
     constexpr int first = first_column(part);
     uint32_t const start = shared_address(buffer_of(cta, group, buffer));
     Kept const &kept = held.kept[part / plan::parts];
-    if constexpr (sizeof(plan::Result) == 2) {  // matrices of 8 rows and 8 columns, turned
+    if constexpr (plan::realign) {
+        lay_apart(&kept[first * int(sizeof(plan::Result)) / 8], start, warp, lane);
+    } else if constexpr (sizeof(plan::Result) == 2) {  // matrices of 8 rows and 8 columns, turned
         int const column = lane % 8 + lane / 16 * 8, number = 2 * warp + lane / 8 % 2;
         uint32_t const to = start + column * swizzle_row + (number ^ lane % 8) * granule;
 #pragma unroll

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from legalsat.backends.ptx.consumer import GRANULE, SWIZZLE_ROW, WARP_ROWS, Consumer
+from legalsat.backends.ptx.consumer import GRANULE, SWIZZLE_ROW, Consumer
 from legalsat.backends.ptx.cta import Ring
 from legalsat.backends.ptx.descriptors import moved
 from legalsat.backends.ptx.text import Value, braced
 from legalsat.plans.product_kernel import BLOCK_ROWS
 
 WORD = 4  # bytes of a register, of which a step has eight: a thread has words t and t + 4 of rows g and g + 8
+ALIKE = 8  # rows of a phase that are neighbours where they are multiplied
 PLACES = (0, 1, 4, 5)  # of words: from t on, those that are read for both, and the ones behind them
 
 
@@ -38,12 +39,9 @@ class Realigner:
 
     def __init__(self, consumer: Consumer) -> None:
         self.text, self.plan, self.consumer, self.cta = consumer.text, consumer.plan, consumer, consumer.cta
-        rows = self.plan.tile_m // self.cta.maps  # of a phase
-        self._halves = 2 if rows % WARP_ROWS else 1  # rows g and g + 8 start alike where phases allow
-        g = self.text.div(consumer.lane, 4)
         self._rows = [
-            [self._found(self.text.add(self.text.add(consumer.row, atom * BLOCK_ROWS + 8 * half), g), g, rows)
-             for half in range(self._halves)]
+            [self._found(self.text.div(self.text.add(consumer.row, atom * BLOCK_ROWS + half * ALIKE), ALIKE))
+             for half in range(2)]
             for atom in range(self.plan.atoms)
         ]  # fmt: skip
         self.fragments = [
@@ -52,9 +50,12 @@ class Realigner:
             for _ in range(2)
         ]  # fmt: skip
 
-    def _found(self, row: Value, g: Value, rows: int) -> _Rows:
-        text, steps = self.text, self.plan.steps
-        late, t = self.cta.late(text.div(row, rows)), text.rem(self.consumer.lane, 4)
+    def _found(self, some: Value) -> _Rows:
+        """Return how a thread reads its row of eight of a phase, the ones of such a number in the tile."""
+        text, steps, maps = self.text, self.plan.steps, self.cta.maps
+        g, t, phase = text.div(self.consumer.lane, 4), text.rem(self.consumer.lane, 4), text.rem(some, maps)
+        late = self.cta.late(phase)
+        row = text.add(text.mad(phase, self.plan.tile_m // maps, text.mul(text.div(some, maps), ALIKE)), g)
         shift = text.mul(text.rem(late, WORD), 8)
         offsets: list[list[Value]] = [[] for _ in range(steps)]
         beyond, granules = [], SWIZZLE_ROW // GRANULE
@@ -76,9 +77,7 @@ class Realigner:
 
     def _read(self, fragment: list[str], halves: list[_Rows], stages: tuple[Value, Value], step: int) -> None:
         text = self.text
-        for half in range(2):
-            alike = half % self._halves
-            rows, further = halves[alike], (half - alike) * 8 * SWIZZLE_ROW
+        for half, rows in enumerate(halves):
             raw = []
             for i, (offset, beyond) in enumerate(zip(rows.offsets[step], rows.beyond, strict=True)):
                 stage, after = stages
@@ -86,7 +85,7 @@ class Realigner:
                     stage = text.put("selp.b32", after, stage, beyond)
                 raw.append(text.held(0))
                 only = f"@{rows.late} " if i % 2 else ""
-                text.do(f"{only}ld.shared.b32 {raw[-1]}, [{text.add(stage, offset)}+{further}]")
+                text.do(f"{only}ld.shared.b32 {raw[-1]}, [{text.add(stage, offset)}]")
             for i in range(2):
                 words = ", ".join(raw[2 * i : 2 * i + 2])
                 text.do(f"shf.r.wrap.b32 {fragment[half + 2 * i]}, {words}, {rows.shift}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from legalsat.backends.ptx.consumer import GRANULE, Consumer
 from legalsat.backends.ptx.cta import Tile
 from legalsat.backends.ptx.store import Store
+from legalsat.backends.ptx.store_warps import CORE
 from legalsat.backends.ptx.sums import packed
 from legalsat.backends.ptx.text import Value, braced, grouped
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPGROUP
@@ -116,11 +117,13 @@ class BySums(Store):
         return found
 
     def _kept_row(self, row: Value) -> Value:
-        """Return where a row of C lies: those of one phase side by side, as they were multiplied."""
+        """Return where a row of C lies: eight of a phase side by side, as they were multiplied."""
         text, maps = self.text, self.cta.maps
         if not self.plan.realign:
             return row
-        return text.mad(text.rem(row, maps), self.plan.tile_m // maps, text.div(row, maps))
+        some = text.sub(row, text.rem(row, CORE * maps))
+        within = text.div(text.rem(row, CORE * maps), maps)
+        return text.add(some, text.mad(text.rem(row, maps), CORE, within))
 
     def _one_by_one(self, to: str, words: list[str], count: Value) -> None:
         """Write so many elements."""

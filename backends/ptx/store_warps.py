@@ -123,6 +123,9 @@ class ByColumns(Held):
         self._row = text.mul(text.div(warp, across), plan.store_rows)
         self._column = text.mul(text.rem(warp, across), self._box)
         # Where columns lie, whose granules the swizzle moves by their numbers.
+        if plan.realign:
+            self._lanes = self._apart()
+            return
         if plan.result_bytes == 2:
             column, number = text.rem(lane, CORE), text.mad(warp, 2, text.rem(text.div(lane, CORE), 2))
             late = text.mul(text.xor(number, column), GRANULE)
@@ -138,10 +141,33 @@ class ByColumns(Held):
                 late = text.mul(text.xor(text.add(number, 2 * half), column), GRANULE)
                 self._lanes.append(text.add(text.mad(column, SWIZZLE_ROW, late), start))
 
+    def _apart(self) -> list[Value]:
+        """Return where a lane's first two columns lie of rows that are realigned, in words of its warp's."""
+        text, size = self.text, self.plan.result_bytes
+        row, pair = text.div(self.consumer.lane, 4), text.mul(text.rem(self.consumer.lane, 4), 2)
+        bytes_ = text.mad(row, CORE * size, text.mul(self.consumer.warp, 2 * size))
+        late = text.rem(bytes_, SWIZZLE_ROW)
+        begin = text.mad(text.div(bytes_, SWIZZLE_ROW), self.plan.store_columns * SWIZZLE_ROW, text.rem(late, GRANULE))
+        found: list[Value] = []
+        for column in (pair, text.add(pair, 1)):
+            granule = text.mul(text.xor(text.div(late, GRANULE), column), GRANULE)
+            found.append(text.add(text.mad(column, SWIZZLE_ROW, granule), begin))
+        return found
+
     def write(self, part: int, buffer: int) -> None:
         """Lay the warp's rows of a part down as columns."""
         text, start = self.text, self.buffer(buffer)
         starts = [text.add(start, one) for one in self._lanes]
+        if self.plan.realign:  # rows of both halves are neighbours in C
+            for i, words in enumerate(grouped(self.words(part), self.plan.result_bytes)):
+                for column, at in enumerate(starts):
+                    to = f"{at}+{i * CORE * SWIZZLE_ROW}"
+                    if self.plan.result_bytes == 2:
+                        both = text.put("prmt.b32", *words, ("0x5410", "0x7632")[column])
+                        text.do(f"st.shared.b32 [{to}], {both}")
+                    else:
+                        text.do(f"st.shared.v2.b32 [{to}], {braced((words[column], words[2 + column]))}")
+            return
         for i, words in enumerate(grouped(self.words(part), 4)):
             if self.plan.result_bytes == 2:  # 16 columns, or the last 8
                 to, shape = f"[{starts[0]}+{i * 2 * CORE * SWIZZLE_ROW}]", f"m8n8.x{len(words)}.trans"
@@ -216,12 +242,14 @@ class ByRows(Held):
     def _run(self, row: Value) -> tuple[str, Value]:
         """Return the address in C of a row of the tile, and its bytes, 0 where C has no such row."""
         text, plan, tile = self.text, self.plan, self.tile
-        phases, rows = self.cta.maps, plan.tile_m // self.cta.maps
+        phases = self.cta.maps
         target = text.add(tile.m, row)
         if plan.phase_tiles:
             target = text.mad(target, phases, tile.phase)
-        elif plan.realign:  # phases lie one behind the other
-            target = text.add(tile.m, text.mad(text.rem(row, rows), phases, text.div(row, rows)))
+        elif plan.realign:  # eight rows of a phase are neighbours
+            within = text.rem(row, CORE * phases)
+            own = text.mad(text.rem(row, CORE), phases, text.div(within, CORE))
+            target = text.add(tile.m, text.add(text.sub(row, within), own))
         count = text.least(text.sub(self.cta.parameter("n"), tile.n), plan.tile_n)
         inside = text.when("lt.s32", target, self.cta.parameter("m"))
         size = text.put("selp.b32", text.mul(text.most(count, 0), plan.result_bytes), 0, inside)

@@ -67,6 +67,8 @@ PRODUCTS = (
     Gemm(300, 1000, 4096, "i8", out_dtype="i8"),
     Gemm(2048, 2048, 2048, "bf16", out_dtype="e4m3"),
     GroupedGemm(2048, 512, 1024, "bf16", groups=7),
+    GroupedGemm(2048, 512, 1023, "bf16", groups=7),
+    GroupedGemm(2048, 511, 1016, "bf16", groups=7, b=Tensor((7, 511, 1016), "bf16", (511 * 1024, 1017, 1))),
     GroupedGemm(
         *(512, 512, 8192, "bf16"),
         groups=7,

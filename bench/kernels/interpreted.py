@@ -22,7 +22,7 @@ import legalsat as ls
 from bench.kernels.conformance import name_of
 from bench.machine import RESULTS
 from legalsat.errors import LegalSatError
-from legalsat.extract.kernels.interpreted_memory import decoded, encoded
+from legalsat.extract.kernels.encoded import decoded, encoded
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.plans.gemm_plan import GemmPlan

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legalsat.errors import InvalidInput
-from legalsat.extract.kernels.interpreted_memory import JUNK, decoded, encoded
+from legalsat.extract.kernels.encoded import decoded, encoded
+from legalsat.extract.kernels.interpreted_memory import JUNK
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.operators.program import CONCAT, PAD, PRODUCT, SLICE, Program
 from legalsat.plans.gemm_plan import GemmPlan

@@ -104,7 +104,8 @@ class Launch:
         """Where groups end; the last one of rows is said to end in front of where it begins, which is an empty one."""
         if self.kernel.ragged == "k":
             return tuple(accumulate(self.k_of(tile) for tile in range(self.tiles)))
-        rows = self.kernel.tile[0] * self.kernel.cluster[0]
+        axis = int(self.kernel.cuts == "n")
+        rows = self.kernel.tile[axis] * self.kernel.cluster[axis]
         extents = [0, *[rows - SHORT] * (self.tiles % 2), *[2 * rows - SHORT] * (self.tiles // 2)]
         return (*accumulate(extents), 0)
 
@@ -138,7 +139,8 @@ class Launch:
         kernel = self.kernel
         m, n, k = self.extents
         down = kernel.tile_phases if self.members else self.tiles
-        tiles = (down, 1, down)  # along m, along n, and those that neighbours in time share
+        along_m = 1 if kernel.cuts == "n" else down
+        tiles = (along_m, 1, down)  # along m, along n, and those that neighbours in time share
         steps = (MEMBER for _ in self.members)
         of_b = (self.first, PITCH + self.pitch) if any(kernel.aligned) or kernel.slides else ()
         loose = (step for steps in self.steps for step in steps)
@@ -154,14 +156,18 @@ class Launch:
         along_m = 1 if kernel.slices > 1 or self.members else self.tiles
         m = along_m * kernel.tile[0] * kernel.cluster[0] * kernel.tile_phases
         k = max(self.ends, default=0) if kernel.ragged == "k" else self.k
-        return max(self.ends) if kernel.ragged == "m" else m, kernel.tile[1] * kernel.cluster[1], k
+        n = kernel.tile[1] * kernel.cluster[1]
+        if kernel.cuts == "n":
+            return kernel.tile[0] * kernel.cluster[0], max(self.ends), k
+        return max(self.ends) if kernel.cuts == "m" else m, n, k
 
     @property
     def scheduler(self) -> TileScheduler:
         """How it gives tiles out."""
         down = self.kernel.tile_phases if self.members else self.tiles
+        along_m = 1 if self.kernel.cuts == "n" else down
         found = TileScheduler(
-            self.kernel, self.k, self.size, down, 1, down, self.first, PITCH + self.pitch, self.slices
+            self.kernel, self.k, self.size, along_m, 1, down, self.first, PITCH + self.pitch, self.slices
         )
         m, n, k = self.extents
         a, b = (k if major == "MN" else own for major, own in zip(self.kernel.majors, (m, n), strict=True))

@@ -35,6 +35,8 @@ FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rate
 # A through registers: shared memory is busier, the more so the narrower the tile (54 kernels of 30 products, an H100).
 REALIGNED = 0.6
 REALIGNED_COLUMNS = 90.0
+# Likewise of groups, whose rows are columns of C^T (25 kernels of 4 products, an H200).
+REALIGNED_GROUPED, REALIGNED_GROUPED_COLUMNS = 0.45, 125.0
 LINE = 128  # bytes, of L2 and of a box's row
 CROSSED = 0.23  # of a row's requests, for one that lies in two lines
 CROSSED_SECTOR = 0.305  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
@@ -330,10 +332,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     fitting = np.array([0, *(device.clusters_at_once(count) for count in range(1, together.max() + 1))])
     at_once = fitting[together] * own
 
-    # Clusters' tiles: those of slices of k lie one below the other.
-    along = slices * kernels.phases * _ceil(_ceil(m, kernels.phases), rows * down), kernels.tiles_along(n)
-    # Groups end anywhere, so that a part of a tile of each is beyond its end.
-    along = np.where(groups > 0, m / (rows * down) + UNFILLED * np.minimum(groups, m), along[0]), along[1]
+    along = _along((m, n), kernels, groups)
     clusters = along[0] * along[1] * count
     tiles = clusters * together
     steps = _k_tiles(products, kernels)
@@ -342,7 +341,10 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     busy = np.minimum(1.0, tiles / (rounds * resident * processors))  # of processors, on the average of rounds
 
     cycles = rows * kernels.summed * depth * size / 4096 * _slower(target)
-    cycles = cycles * np.where(in_registers, REALIGNED + REALIGNED_COLUMNS / columns, 1.0)
+    through = np.where(
+        groups > 0, REALIGNED_GROUPED + REALIGNED_GROUPED_COLUMNS / columns, REALIGNED + REALIGNED_COLUMNS / columns
+    )
+    cycles = cycles * np.where(in_registers, through, 1.0)
     requested = _requested(kernels, (first, second)) * depth * size
     load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) * np.where(groups > 0, LOAD_GROUPED, 1.0)
     shared = down * across > 1
@@ -382,6 +384,21 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
         rounds * store * resident / CLOCK + joined,
         relayouts,
     )
+
+
+def _along(extents: tuple[Numbers, Numbers], kernels: KernelColumns, groups: Numbers) -> tuple[Numbers, Numbers]:
+    """Return how many clusters' tiles lie along both axes of what is computed, those of slices of k below each other.
+
+    Groups end anywhere, so that a part of a tile of each is beyond its end: of rows, which are columns of C^T. As such
+    tiles are wide, each group is thought to have one at least.
+    """
+    (m, n), swapped = extents, kernels.swapped
+    rows, columns = kernels.rows * kernels.down, kernels.columns * kernels.across
+    down = kernels.slices * kernels.phases * _ceil(_ceil(m, kernels.phases), rows)
+    own_m, own_n = np.minimum(groups, m), np.minimum(groups, n)
+    cut_m, cut_n = m / rows + UNFILLED * own_m, np.maximum(n / columns + UNFILLED * own_n, own_n)
+    of_rows = groups > 0
+    return np.where(of_rows & ~swapped, cut_m, down), np.where(of_rows & swapped, cut_n, kernels.tiles_along(n))
 
 
 def _relayouts(

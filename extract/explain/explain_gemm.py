@@ -77,7 +77,9 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
         region = product_region(gemm, target)
         values = tuple(str(one) for one in region.family if one.plan is None)
         return Explanation(said, chip, True, (), (), region.plan, values=values, of=gemm)
-    many = bool(gemm.batch)  # whose operands are judged with all of their axes, and left as they are
+    many = bool(
+        gemm.batch or gemm.members.ragged
+    )  # whose operands are judged with all of their axes, and left as they are
     operands: Mapping[str, Any] = gemm.travels(target) if many else judged_operands(gemm, target)
     parts = {name: _operand(name, copy, target) for name, copy in operands.items()}
     refused = [name for name, part in parts.items() if not part.legal]

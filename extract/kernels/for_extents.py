@@ -74,6 +74,6 @@ def _streamed(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, bool]:
     along_m, along_n = kernel.clusters(*extents(gemm, kernel))
     alone, (a, b) = not gemm.members.extents, (lines is None and not kernel.slides for lines in kernel.lines)
     return (
-        a and alone and kernel.realign == "none" and along_n == 1,
-        b and (kernel.ragged == "m" or (alone and along_m == kernel.slices)),
+        a and (kernel.cuts == "n" or (alone and kernel.realign == "none" and along_n == 1)),
+        b and (kernel.cuts == "m" or (alone and along_m == kernel.slices)),
     )

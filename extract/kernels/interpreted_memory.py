@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from legalsat.analyses.copy_engine import FILLED, UNTOUCHED, smem_image, store_footprint, tx_bytes
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.errors import LegalSatError
+from legalsat.extract.kernels.encoded import Bytes, Numbers, decoded, encoded
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program, parts_across
 from legalsat.extract.kernels.kernel_tiles import Tile, TileScheduler, own_columns, window_of
@@ -42,50 +43,8 @@ from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import plain
 from legalsat.units.matrix_descriptor import MatrixOperand
 
-Bytes = NDArray[np.uint8]
-Numbers = NDArray[np.float64]
 GUARD = 256  # bytes around what is in global memory
 JUNK = 0x55  # of bytes that nobody wrote
-_PLAIN: dict[str, Any] = {"fp16": np.float16, "fp32": np.float32, "tf32": np.float32}
-_PLAIN |= {"i8": np.int8, "u8": np.uint8, "i32": np.int32}
-NO_NUMBER = np.uint8(0x7F)  # e4m3
-
-
-def decoded(raw: Bytes, name: str) -> Numbers:
-    """Return the numbers that bytes hold, the last axis being those of one element."""
-    flat = np.ascontiguousarray(raw)
-    if name == "bf16":
-        return (flat.view(np.uint16).astype(np.uint32) << 16).view(np.float32)[..., 0].astype(np.float64)
-    if name in _PLAIN:
-        plain_numbers: Numbers = flat.view(_PLAIN[name])[..., 0].astype(np.float64)
-        return plain_numbers
-    if name == "e5m2":
-        return (flat[..., 0].astype(np.uint16) << 8).view(np.float16).astype(np.float64)
-    sign, exponent, fraction = (flat[..., 0] >> at & mask for at, mask in ((7, 1), (3, 15), (0, 7)))
-    scale = np.where(exponent > 0, np.exp2(exponent.astype(np.float64) - 7), 2.0**-6)
-    found = np.where(sign > 0, -1.0, 1.0) * scale * (fraction / 8 + (exponent > 0))
-    return np.where((exponent == 15) & (fraction == 7), np.nan, found)
-
-
-def encoded(numbers: Any, name: str) -> Bytes:
-    """Return numbers as bytes, rounded to nearest even or saturated; the last axis is the bytes of one element."""
-    values = np.asarray(numbers, dtype=np.float64)
-    if name == "bf16":
-        bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
-        words = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-    elif name in _PLAIN:
-        kind = np.dtype(_PLAIN[name])
-        if kind.kind in "iu":
-            values = np.clip(values, np.iinfo(kind).min, np.iinfo(kind).max)
-        words = values.astype(kind)
-    else:  # all numbers of 8 bits are few; of two that are as near the even one comes first
-        codes = np.concatenate([np.arange(0, 256, 2, dtype=np.uint8), np.arange(1, 256, 2, dtype=np.uint8)])
-        known = decoded(codes[:, None], name)
-        known[~np.isfinite(known)] = np.nan  # what is beyond saturates
-        different, place = np.unique(values, return_inverse=True)
-        nearest = codes[np.nanargmin(np.abs(known - np.nan_to_num(different)[:, None]), axis=-1)]
-        words = np.where(np.isnan(different), NO_NUMBER, nearest)[place].reshape(values.shape)
-    return words[..., None].view(np.uint8)
 
 
 @dataclass(frozen=True)
@@ -145,7 +104,7 @@ class Launched:
             kernel.slices,
             self.members.extents,
             (any(steps[0]), any(steps[1])),
-            gemm.k if kernel.ragged == "k" else self.m,
+            {"k": gemm.k, "n": self.n}.get(kernel.cuts, self.m),
             ends,
             self.laid[1].address,
             self.laid[1].pitch,
@@ -208,7 +167,8 @@ class Launched:
         lines, inside = (columns, rows) if self.along_rows else (rows, columns)
         elements = lines * self.pitch + inside * self.step
         if kernel.ragged == "m":
-            elements = elements[: self.scheduler.groups[-1][0]]
+            last = self.scheduler.groups[-1][0]
+            elements = elements[:, :last] if kernel.cuts == "n" else elements[:last]
         for extent, step in reversed(list(zip(self.members.extents, self.c_steps, strict=True))):
             if kernel.ragged != "m":
                 elements = np.arange(extent).reshape(-1, *(1,) * elements.ndim) * step + elements
@@ -373,19 +333,30 @@ class Cta:
                 places = _read(operand, first + block, step, self.depth, self.launched.gemm.dtype.bits)
                 self.sums[consumer][block] += self.numbers(at + places) @ columns.T
 
-    def read_rows(self, consumer: int, stage: int, after: int, steps: tuple[int, ...]) -> None:
-        """Read steps of a consumer's rows from where each starts in its granule; their ends are in the next stage."""
+    def read_rows(
+        self, consumer: int, places: tuple[int, int], steps: tuple[int, ...], member: tuple[int, ...]
+    ) -> None:
+        """Read steps of a consumer's rows from where each starts in its granule.
+
+        Args:
+            consumer: whose rows.
+            places: the stage, and the next one, in which their ends are.
+            steps: of the k-tile.
+            member: of a batch, or a group, whose rows they are.
+        """
+        stage, after = places
         of, rows = self.launched, self.kernel.tile[0] // self.a_maps
         first = self.first_block(consumer) * BLOCK_ROWS
-        mine = np.arange(first, first + self.own * BLOCK_ROWS)[:, None, None]
-        late = (of.first.address + mine // rows * of.first.pitch) % GRANULE_BYTES
+        some, phase = np.divmod(np.arange(first, first + self.own * BLOCK_ROWS)[:, None, None] // 8, self.a_maps)
+        mine = phase * rows + some * 8 + np.arange(self.own * BLOCK_ROWS)[:, None, None] % 8  # where boxes lay them
+        late = (of.scheduler.begin(0, member) + phase * of.first.pitch) % GRANULE_BYTES
         elements = np.concatenate([np.arange(step * self.depth, (step + 1) * self.depth) for step in steps])
         byte = late + elements[None, :, None] * of.size + np.arange(of.size)
         base = np.where(byte < ROW_BYTES, stage, after) * self.memory.stage_bytes
         inside = byte % ROW_BYTES
         chunk = inside // GRANULE_BYTES ^ mine % 8
-        places = base + mine * ROW_BYTES + chunk * GRANULE_BYTES + inside % GRANULE_BYTES
-        self.fragments[consumer] = decoded(self.shared[places], of.gemm.dtype.name)
+        found = base + mine * ROW_BYTES + chunk * GRANULE_BYTES + inside % GRANULE_BYTES
+        self.fragments[consumer] = decoded(self.shared[found], of.gemm.dtype.name)
 
     def multiply_rows(self, consumer: int, fragments: Numbers, stage: int, steps: tuple[int, ...]) -> None:
         """Multiply fragments in registers by steps of a stage of B."""
@@ -422,9 +393,14 @@ class Cta:
     # C.
 
     def row(self, row: int) -> int:
-        """Return which row of its tile of C a row of the tile of A is; phases lie one behind the other."""
-        of_phase = self.kernel.tile[0] // self.a_maps
-        return row % of_phase * self.a_maps + row // of_phase if self.kernel.realign == "registers" else row
+        """Return which row of its tile of C a row of the tile of A is.
+
+        Of rows that are realigned in registers eight of a phase are neighbours.
+        """
+        if self.kernel.realign != "registers":
+            return row
+        some, within = divmod(row, 8 * self.a_maps)
+        return some * 8 * self.a_maps + within % 8 * self.a_maps + within // 8
 
     def part(self, consumer: int, part: int, warp: int) -> tuple[int, int, slice]:
         """Return the block, the first row in it, and the columns of a warp's part of C."""
@@ -468,7 +444,10 @@ class Cta:
             count = 8 if self.kernel.in_rows else STORE_ROWS
             if self.kernel.turns:
                 side_by_side, _ = turned_box(self.kernel, self.launched.result_type.bytes)
-                turned = encoded(held[1][block, first : first + side_by_side, columns].T, name)
+                rows = first + np.arange(side_by_side)
+                if self.kernel.realign == "registers":  # eight rows of a phase are neighbours
+                    rows = rows % self.a_maps * 8 + rows // self.a_maps
+                turned = encoded(held[1][block, rows, columns].T, name)
                 if self.kernel.by_boxes:
                     self.lay_down(turned, at)
                 else:
@@ -504,14 +483,15 @@ class Cta:
             at, _ = self.buffer(consumer, warp, stage)
             row = (self.first_block(consumer) + block) * BLOCK_ROWS + first
             placed = self.launched.maps["C"][tile.phase]
-            coordinate = (tile.n + columns.start, tile.m + row, *tile.member[::-1])
+            inner, outer, count = tile.n + columns.start, tile.m + row, STORE_ROWS
+            if self.kernel.store == "turned":
+                inner, outer, count = outer, inner, columns.stop - columns.start
+            coordinate: tuple[int, ...] = inner, outer, *tile.member[::-1]
             if self.kernel.ragged == "m":
-                window = window_of(tile, tile.m + row)
+                window = window_of(tile, outer, count)
                 if window is None:
                     continue
-                coordinate = (tile.n + columns.start, *window)
-            if self.kernel.store == "turned":
-                coordinate = (tile.m + row, tile.n + columns.start, *tile.member[::-1])
+                coordinate = inner, *window
             footprint = store_footprint(placed.map, coordinate, at)
             self.launched.put(placed.offset + footprint[:, 0], self.shared[footprint[:, 1]])
 
@@ -530,7 +510,7 @@ class Cta:
                 if self.kernel.realign == "tiles":
                     target = (tile.m + within) * self.a_maps + tile.phase
                 own = own_columns(self.kernel, tile, of.n, of.c_begin + of.c_offset(tile) + of.pitch * target)
-                if target < (tile.end if self.kernel.ragged == "m" else of.m) and own:
+                if target < (tile.end if self.kernel.cuts == "m" else of.m) and own:
                     begin = at + row * (length // 8)
                     elements = of.c_offset(tile) + of.pitch * target + (tile.n + np.array(own)) * of.step
                     places = elements[:, None] * size + np.arange(size)
@@ -551,7 +531,7 @@ class Cta:
             within = (self.first_block(consumer) + block) * BLOCK_ROWS + first
             rows = tile.m + within + np.arange(length // size // len(n))
             m = np.broadcast_to(rows * step + late, (len(n), len(rows)))
-            inside = (m < of.m) & (n < of.n)
+            inside = (m < of.m) & (n < (tile.end if self.kernel.cuts == "n" else of.n))
             places = (of.c_offset(tile) + n * of.pitch + m)[inside][:, None] * size + np.arange(size)
             of.put(places, self.shared[at : at + length].reshape(*m.shape, size)[inside])
 
@@ -582,8 +562,9 @@ class Cta:
         down, over = (along, across) if of.along_rows else (across, along)
         m, n = tile.m + down, tile.n + over
         elements = of.c_offset(tile) + (n * of.pitch + m if of.along_rows else m * of.pitch + n)
-        if kernel.realign == "registers":  # rows of one phase lie side by side
-            down = down % self.a_maps * (kernel.tile[0] // self.a_maps) + down // self.a_maps
+        if kernel.realign == "registers":  # eight rows of a phase lie side by side
+            some = 8 * self.a_maps
+            down = down // some * some + down % self.a_maps * 8 + down % some // self.a_maps
         places = self.result_at + 4 * self.sums_place(down, over)
         kind = sums_of(of.gemm.dtype).name
         whole = sum(decoded(one.shared[places[:, None] + np.arange(4)], kind) for one in ctas)

@@ -286,7 +286,8 @@ class _Cluster:
     def read_rows(self, warps: _Warps, op: k.ReadRows) -> None:
         stages = self.stages["A"]
         stage, after = (warps.item(op.at) % stages, (warps.item(op.at) + 1) % stages)
-        warps.cta.read_rows(warps.number, stage, after, op.steps)
+        assert warps.tile is not None
+        warps.cta.read_rows(warps.number, (stage, after), op.steps, warps.tile.member)
 
     def multiply_rows(self, warps: _Warps, op: k.MultiplyRows) -> None:
         stage, fragments = warps.item(op.at) % self.stages["B"], warps.cta.fragments[warps.number]

@@ -41,15 +41,16 @@ class Tile:
         return self.shift > 0 and self.first_k == 0
 
 
-def window_of(tile: Tile, row: int) -> tuple[int, int] | None:
+def window_of(tile: Tile, first: int, count: int = STORE_ROWS) -> tuple[int, int] | None:
     """Return where in which window of C a box of rows lies that is a group's; None where the group ends before it.
 
     Args:
-        tile: of a group of rows.
-        row: the box's first, in C.
+        tile: of a group of rows, or of columns where C^T is computed.
+        first: of the box's, in C.
+        count: that the box has.
     """
-    left = min(STORE_ROWS, tile.end - row)
-    return (STORE_ROWS - left, row + left) if left > 0 else None
+    left = min(count, tile.end - first)
+    return (count - left, first + left) if left > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class TileScheduler:
         group: along m that neighbours in time share.
         address, pitch: of A, in bytes. slices: of k, one below the other along m.
         members: extents of a batch, or of groups of rows their number. axes: of the maps of A and B, one for each.
-        rows: that there are, or k where groups cut that, and ends: where groups end, as the device is told.
+        rows: that there are, columns or k where groups cut these, and ends: where groups end, as the device is told.
         b_address, b_pitch: of B, in bytes.
         steps: from member to member along each axis, of A and of B, in bytes. lines: of one of them.
     """
@@ -101,7 +102,8 @@ class TileScheduler:
     @cached_property
     def groups(self) -> list[tuple[int, int]]:
         """For each group its first row, or k, and its first tile, then where the last ends; none begins in another."""
-        found, rows = [(0, 0)], self.kernel.tile[0] * self.kernel.cluster[0]
+        axis = int(self.kernel.cuts == "n")
+        found, rows = [(0, 0)], self.kernel.tile[axis] * self.kernel.cluster[axis]
         for said in self.ends:
             row, tile = found[-1]
             end = max(row, min(said, self.rows))
@@ -111,9 +113,14 @@ class TileScheduler:
     @property
     def tiles(self) -> int:
         """Tiles of clusters in all."""
-        of_rows = self.kernel.ragged == "m"
-        along_m = self.groups[-1][1] if of_rows else self.tiles_m * math.prod(self.members)
-        return along_m * self.tiles_n
+        if self.kernel.ragged == "m":
+            return self.groups[-1][1] * self.beside
+        return self.tiles_m * math.prod(self.members) * self.tiles_n
+
+    @property
+    def beside(self) -> int:
+        """Tiles along the axis that groups of rows do not cut."""
+        return self.tiles_m if self.kernel.cuts == "n" else self.tiles_n
 
     @property
     def a_maps(self) -> int:
@@ -155,20 +162,24 @@ class TileScheduler:
     def tile(self, number: int, rank: int) -> Tile:
         """Return a CTA's tile of a number: neighbours in time are along m, in strips, so that they share operands."""
         kernel, (rank_m, rank_n) = self.kernel, self.place(rank)
-        tiles_m, first_row, end, member = self.tiles_m, 0, 0, list[int]()
+        tiles_m, tiles_n, end, member, first = self.tiles_m, self.tiles_n, 0, list[int](), [0, 0]
         if kernel.ragged == "m":
-            group = bisect_right([tile * self.tiles_n for _, tile in self.groups], number) - 1
+            group = bisect_right([tile * self.beside for _, tile in self.groups], number) - 1
             (first_row, first_tile), (end, last_tile) = self.groups[group : group + 2]
-            member, tiles_m, number = [group], last_tile - first_tile, number - first_tile * self.tiles_n
+            member, number = [group], number - first_tile * self.beside
+            first[kernel.cuts == "n"] = first_row
+            tiles_m, tiles_n = (
+                (tiles_m, last_tile - first_tile) if kernel.cuts == "n" else (last_tile - first_tile, tiles_n)
+            )
         elif self.members:
             index, number = divmod(number, tiles_m * self.tiles_n)
             for extent in reversed(self.members):
                 index, along = divmod(index, extent)
                 member.insert(0, along)
-        strip = self.group * self.tiles_n
-        first = number // strip * self.group
-        rows = min(tiles_m - first, self.group)
-        along_m, along_n = first + number % strip % rows, number % strip // rows
+        strip = self.group * tiles_n
+        begin = number // strip * self.group
+        rows = min(tiles_m - begin, self.group)
+        along_m, along_n = begin + number % strip % rows, number % strip // rows
         if kernel.ragged == "k":
             return self._cut(member, (along_m, along_n), rank)
         phase = shift = 0
@@ -189,8 +200,8 @@ class TileScheduler:
         steps = len(kernel.b.offsets[0])
         step = depth // steps
         last = -(-(elements - (every - 1) * depth) // step) if first_k + k_tiles == every else steps
-        m, a_m = (first_row + (along * kernel.cluster[0] + rank_m) * kernel.tile[0] for along in (along_m, of_a))
-        n = (along_n * kernel.cluster[1] + rank_n) * kernel.step
+        m, a_m = (first[0] + (along * kernel.cluster[0] + rank_m) * kernel.tile[0] for along in (along_m, of_a))
+        n = first[1] + (along_n * kernel.cluster[1] + rank_n) * kernel.step
         lines = self.phase(0, tuple(member)) if kernel.slides else 0
         return Tile(m, a_m, n, phase, shift, k_tiles, first_k, last, tuple(member), end, lines=lines)
 
@@ -242,7 +253,7 @@ class TileScheduler:
             at, late = (tile.a_m if operand == "A" else tile.n) + block * rows, part * kernel.tile[2] // parts
             map_, along = 0, (k if operand == "A" else k - tile.shift) + late
             if operand == "A" and kernel.realign == "registers":
-                map_, at = box, tile.m // self.a_maps
+                map_, at = box, tile.a_m // self.a_maps
             elif kernel.slides:
                 map_ = tile.lines
             elif operand == "A":

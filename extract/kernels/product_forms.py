@@ -9,7 +9,7 @@ from typing import Any
 from legalsat.extract.kernels.product_class import ProductClass
 from legalsat.extract.search.planner import ONE_AT_A_TIME
 from legalsat.options import Major
-from legalsat.rules.rewrites.products import WHOLE
+from legalsat.rules.rewrites.products import GROUPED, WHOLE
 from legalsat.terms.products import CONSTRUCTORS, CUT, LOOSE, SCATTERED, operand, product, store
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
@@ -19,6 +19,7 @@ STORES = {
     "boxes": "tma",
     "windows": "tma",
     "turned": "turned",
+    "panes": "turned",
     "rows": "rows",
     "lapped": "lapped",
     "columns": "columns",
@@ -27,6 +28,7 @@ STORES = {
     "joined": "sums",
     "sliced": "tma",
 }
+BY_BOXES = frozenset({WHOLE, GROUPED})  # how lines of C lie that these may store
 BEFORE = ("none", "pad", "transpose")  # what a kernel in front may do to an operand; copies are faster as they lie
 ALIGN, BEGUN = "align", "granules"  # what this one does by the way, and how it finds members
 
@@ -167,6 +169,7 @@ def exists(form: Form, facts: Facts) -> bool:
     if any(form.aligned) and form.realign != "none":  # which ask other things of B's boxes, and of A's
         return False
     by_boxes = lies == 2 and not realigned  # which can do what threads do
+    apart = realigned and facts.size == 1  # of 16 phases no 64 rows are neighbours in C
     if not (lies or down):  # nothing else stores elements that lie apart
         return form.store == "elements" and not _idle(form, facts)
     if form.realign == "sums" and (form.slices or form.splits or (lies and form.store == "sums")):
@@ -176,11 +179,11 @@ def exists(form: Form, facts: Facts) -> bool:
     stored = {
         "sums": form.realign != "tiles",
         "tma": by_boxes or lies == 3,
-        "turned": not lies and form.realign in {"none", "sums"},  # rows of phases are no neighbours in C
+        "turned": not lies and not apart and form.realign != "tiles",  # rows of one phase are no neighbours in C
         "rows": not by_boxes,
         "lapped": lies == 1 and form.realign in {"none", "tiles"},
         # What is as well computed the other way round, or stored by boxes, is not.
-        "columns": not lies and (form.realign == "tiles" or (not realigned and down != WHOLE)),
+        "columns": not lies and not apart and (form.realign == "tiles" or down not in BY_BOXES),
     }
     return stored[form.store] and not _idle(form, facts)
 

@@ -149,7 +149,7 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
             for one, box in ((a, a_box), (b, b_box))
         )
     elif kernel.realign != "none":
-        of_a = [_phase(name, a, a_box, kernel.phases, number) for number in range(kernel.phases)]
+        of_a = [_phase(name, a, a_box, kernel.phases, number, "128B", fetched[0]) for number in range(kernel.phases)]
     found, extents = list[list[Placed]](), gemm.members.extents
     for own, matrix, steps, loose, alike in zip(
         (of_a, of_b), (a, b), steps_of(gemm, kernel), kernel.loose, kernel.alike, strict=True
@@ -293,7 +293,7 @@ def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
     pitch = down * size if m != 1 else round_up(n * size, GRANULE_BYTES)
     members = gemm.members
     if members.ragged == "m":
-        return [_windows(c, box)]
+        return [_windows(c, box, (m, n, pitch))]
     steps = tuple(step * size for step in members.of("C"))
     found = [
         Placed(
@@ -314,14 +314,18 @@ def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
     return [of_members(one, members.extents, steps) for one in found]
 
 
-def _windows(c: Tensor, box: tuple[int, int]) -> Placed:
-    """Return the map of a matrix's windows of as many rows as a box has: number y ends in front of row y (FACTS M-22).
+def _windows(c: Tensor, box: tuple[int, int], lie: tuple[Any, Any, Any]) -> Placed:
+    """Return the map of windows of as many lines of a matrix as a box has: number y ends before line y (FACTS M-22).
 
-    Its address lies a window in front of the matrix, so that there are windows for rows near the beginning. A box of
-    `left` rows that begins in row `row` lies `box - left` rows into window `row + left`; what follows is behind it.
+    Its address lies a window in front of the matrix, so that there are windows for lines near the beginning. A box of
+    `left` lines that begins in line `y` lies `box - left` lines into window `y + left`; what follows is behind it.
+
+    Args:
+        c: the matrix.
+        box: elements of a line, and lines.
+        lie: lines of the matrix, elements of one, and the bytes from one to the next.
     """
-    (m, n), size = c.shape, c.dtype.bytes
-    pitch = c.strides[0] * size if m != 1 else round_up(n * size, GRANULE_BYTES)
+    (m, n, pitch), size = lie, c.dtype.bytes
     map_ = TensorMap(
         dtype=c.dtype.map_type,
         address=c.address + ((box[1] * pitch) // c.align + 1) * c.align - box[1] * pitch,
@@ -354,8 +358,10 @@ def grid_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Any:
 def most_clusters(gemm: Gemm, kernel: ProductKernel) -> Any:
     """Return the clusters' tiles of a product, of all of a batch, or of groups that need as many as they may."""
     members, (along_m, along_n) = gemm.members, kernel.clusters(*extents(gemm, kernel))
-    if members.ragged == "m":  # each group may have a tile that is not full
+    if kernel.cuts == "m":  # each group may have a tile that is not full
         return (along_m + members.groups) * along_n
+    if kernel.cuts == "n":
+        return along_m * (along_n + members.groups)
     return along_m * along_n * members.count
 
 
@@ -397,7 +403,13 @@ def _cut(name: str, matrix: Laid, box: tuple[int, int]) -> Placed:
 
 
 def _phase(  # noqa: PLR0917 - a map, and which
-    name: str, matrix: Laid, box: tuple[int, int], phases: int, number: int, swizzle: SwizzleName = "128B"
+    name: str,
+    matrix: Laid,
+    box: tuple[int, int],
+    phases: int,
+    number: int,
+    swizzle: SwizzleName = "128B",
+    fetched: L2Promotion = FETCHED,
 ) -> Placed:
     """Return the map of every `phases`-th row, begun at the granule in which the first of them starts."""
     if isinstance(matrix.lines, int) and number >= matrix.lines:
@@ -414,7 +426,7 @@ def _phase(  # noqa: PLR0917 - a map, and which
             box=box,
             element_stride=(1, 1),
             swizzle=swizzle,
-            l2_promotion=FETCHED,
+            l2_promotion=fetched,
         ),
         number * matrix.pitch - early,
     )

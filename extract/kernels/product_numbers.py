@@ -40,6 +40,7 @@ from legalsat.plans.product_kernel import (
     LEAST_BOX,
     LINES_ALIKE,
     SLID,
+    TURNED,
     WARPS,
     WIDE_BOX,
     ProductKernel,
@@ -55,6 +56,9 @@ from legalsat.units.wgmma import columns as legal_columns
 TURNED_COLUMNS = 16
 SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
 OVERLAPPED_STAGES = 4
+# Of kernels with an end of each tile in a stage of its own: with ten and more no state of theirs repeats soon enough
+# to be proven, and eight hide all that loads take.
+REALIGNED_STAGES = 8
 FEW_STAGES, BUFFERS = 5, 2  # fewer gain by one more; through which C leaves by boxes otherwise
 SHARED = 4  # where a table's rest has bytes of shared memory
 SPLITS = (1, 2, 3, 4, 5, 6, 8)
@@ -111,6 +115,11 @@ GROUPED_CUTS = (
         for rows, columns in (*product((64,), range(64, 257, 32)), *product((128,), range(64, 193, 32)))
     ),
 )
+# Of C^T, whose columns are rows of groups. Narrower tiles, and consumers that take turns, were first of no product, and
+# took up to 1.7 times as long where few groups have most rows (43 kernels of 4 products, an H200).
+TURNED_GROUPED_CUTS = tuple(
+    Cut(rows, columns, warpgroups) for (rows, warpgroups), columns in product(TEAMS, range(160, 257, 32))
+)
 SLICED_CUTS = tuple(
     Cut(rows, columns, warpgroups, cluster=cluster, slices=slices)
     for (rows, warpgroups), columns, cluster, slices in product(
@@ -155,10 +164,22 @@ def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
         return ()
     if form.realign == "sums" and (not moved.even or moved.alike == 1):
         return ()  # sums slide by whole phases until the first column is a granule's
-    if one.ragged == "m":  # whose rows begin anywhere; a box along them begins at whole granules alone (TI-06)
-        kept = form.store != "sums" and not form.slices and form.realign == "none" and not form.swapped
-        return GROUPED_CUTS if kept and form.majors[0] == "K" else ()
+    if one.ragged == "m":
+        return _cuts_of_groups(form)
     return _single_cuts(form, one)
+
+
+def _cuts_of_groups(form: Form) -> tuple[Cut, ...]:
+    """Return the cuts of a form of groups of rows, which are columns of C^T.
+
+    They begin anywhere, and a box along them begins at whole granules alone (TI-06): so they lie along k. Rows that are
+    realigned in registers would each begin a tile in another phase.
+    """
+    if form.store in {"sums", "lapped"} or form.slices or form.majors[int(form.swapped)] != "K":
+        return ()
+    if form.swapped:
+        return TURNED_GROUPED_CUTS if form.realign == "registers" and form.store in TURNED else ()
+    return GROUPED_CUTS if form.realign == "none" else ()
 
 
 def _realigned(form: Form, one: ProductClass) -> Side:
@@ -314,7 +335,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
 
     phases = np.where(registers, np.maximum(8, alike), np.where(tiles | slid, alike, 1))
     turns = np.where(slid, -(-one.turns // phases), one.turns)
-    starts = np.where(registers, starts_of_rows(rows, phases), 0)
+    starts = np.where(registers, starts_of_rows(phases), 0)
     own = rows // BLOCK_ROWS // np.where(ping_pong, 1, warpgroups)  # blocks of a consumer
     alone, by_rows = down * across * split == 1, boxed + turned + by_columns + sums == 0
     work = Work(own, summed, starts, split, alone, sums, by_rows | (by_columns > 0), aligning)
@@ -348,15 +369,16 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     room = np.minimum(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - SYSTEM_BYTES)
     stages = np.minimum(MOST_STAGES, (room - groups - output) // (stage + barriers))
     stages = np.where(sums, np.minimum(stages, np.maximum(3, turns + 1)), stages)
-    fits &= stages >= np.where(registers, 3, 2)
+    provable = np.where(registers & (sums == 0), REALIGNED_STAGES, MOST_STAGES)
+    stages, least = np.minimum(stages, provable), np.where(registers, 3, 2)
     # Boxes of C may leave through one buffer where that makes room for one stage more of few.
     halved = output // 2
-    more = (boxed + turned > 0) & (stages < FEW_STAGES) & ((room - groups - halved) // (stage + barriers) > stages)
+    more = (boxed + turned > 0) & (stages < np.minimum(provable, FEW_STAGES))
+    more &= (room - groups - halved) // (stage + barriers) > stages
 
     kept = of_consumers(work, result_size, overlapped=True) + scales + SPREAD <= consumers
     overlapped = kept * (ping_pong + sums + registers == 0) * _overlapped(turns, slid > 0)
-    depth = np.full_like(rows, ROW_BYTES // size)
-    group = np.full_like(rows, GROUP)
+    depth, group = np.full_like(rows, ROW_BYTES // size), np.full_like(rows, GROUP)
     found = KernelColumns(
         *(swapped > 0, rows, columns, depth, loaded, stages, down, across, split, slices, blocks, ping_pong > 0, group),
         *(
@@ -383,12 +405,11 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     )
     shared = stages * (stage + barriers) + output + groups
     rest = np.stack([warpgroups, overlapped, consumers, producer, shared, phases])
-    kept_rows = np.flatnonzero(fits)
-    if not kept_rows.size:
+    usual, single = np.flatnonzero(fits & (stages >= least)), np.flatnonzero(fits & more & (stages + 1 >= least))
+    every = np.concatenate([usual, single])
+    if not every.size:
         return None
-    single = np.flatnonzero(fits & more)
-    every = np.concatenate([kept_rows, single])
-    late, columns_of, rest = np.arange(len(kept_rows), len(every)), found.taken(every), rest[:, every]
+    late, columns_of, rest = np.arange(len(usual), len(every)), found.taken(every), rest[:, every]
     columns_of.stages[late] += 1
     columns_of.buffers[late] = 1
     rest[SHARED, late] += (stage + barriers - halved)[single]

@@ -53,7 +53,7 @@ class Beside:
     block: int = 5
     rows: int = 32
     peers: int = 23
-    realigned: int = 3
+    realigned: int = 8
     producer: int = 12
     shares: int = 16
     phases: int = 12
@@ -69,7 +69,7 @@ class Work:
 
     Attributes:
         blocks: of 64 rows that a consumer multiplies. columns: of an accumulator.
-        starts: words a block that say where rows of A start, 0 where A does not go through registers.
+        starts: words that say where rows of A start, of all blocks; 0 where A does not go through registers.
         split: CTAs that split k. alone: whether a CTA has no cluster.
         sums, rows: whether C leaves through sums in shared memory, and by threads otherwise.
         aligning: whether operands are aligned in shared memory.
@@ -91,7 +91,7 @@ class Work:
         return Work(
             rows // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups),
             kernel.summed,
-            int(starts_of_rows(rows, kernel.phases)) if kernel.realign == "registers" else 0,
+            int(starts_of_rows(kernel.phases)) if kernel.realign == "registers" else 0,
             kernel.split,
             kernel.cluster_blocks == 1,
             kernel.store == "sums",
@@ -100,13 +100,12 @@ class Work:
         )
 
 
-def starts_of_rows(rows: Any, phases: Any) -> Numbers:
-    """Return the words a block of 64 rows that say where a lane's rows of A start, where A goes through registers.
+def starts_of_rows(phases: Any) -> Numbers:
+    """Return the words that say where a lane's rows of A start, where A goes through registers.
 
-    For each step four words, whether the last step finds these in the stage behind, and how far to shift; twice where
-    rows g and g + 8 start differently, since a phase's rows of the tile are no multiple of 16.
+    Of rows g and g + 8 six places each, and how far to shift, for all blocks of 64 rows that have these phases there.
     """
-    return (4 * STEPS + 4 + 1) * np.where(rows // phases % 16 == 0, 1, 2)
+    return np.asarray((6 + 1) * 2 * (phases // 8))
 
 
 def predicted(kernel: ProductKernel, result_bytes: int, beside: Beside = BESIDE) -> tuple[int, int]:
@@ -132,7 +131,7 @@ def of_consumers(work: Work, result_bytes: Any, overlapped: Any, beside: Beside 
         beside: what the compiler needs.
     """
     sums = work.blocks * work.columns // 2  # of 32 bits: 64 rows of two columns are one of each of 128 threads
-    starts = work.blocks * work.starts
+    starts = work.starts
     # Two words are read for each that is multiplied, since it may begin in any byte of the first.
     steps = np.where(work.columns <= NARROW_COLUMNS, STEPS, 1)
     realigned = starts + 2 * FRAGMENT * SETS * steps * work.blocks + beside.realigned

@@ -16,8 +16,9 @@ from typing import Any
 from legalsat.analyses.sets.groups import faults
 from legalsat.checks import integer
 from legalsat.errors import LegalSatError
+from legalsat.extract.kernels.kernel_program import parts_across
 from legalsat.extract.kernels.kernel_tiles import TileScheduler, window_of
-from legalsat.extract.kernels.product_maps import STORE_ROWS, WRAPS
+from legalsat.extract.kernels.product_maps import STORE_ROWS, WRAPS, first_column, turned_box, turned_columns
 from legalsat.extract.search.planner import ONE_AT_A_TIME
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
@@ -123,36 +124,55 @@ def group_region(plan: GemmPlan) -> GroupRegion:
 
 def unproven(gemm: Gemm, kernel: ProductKernel) -> Iterator[str]:
     """Yield what isl does not find of a kernel for all groups, in words; nothing where every group is legal."""
-    theirs, coordinates = rows_of(kernel) if gemm.members.ragged == "m" else depths_of(gemm, kernel)
+    theirs, coordinates = rows_of(gemm, kernel) if gemm.members.ragged == "m" else depths_of(gemm, kernel)
     with ONE_AT_A_TIME:
         yield from list(faults(theirs, coordinates, _extent(gemm), MOST_COORDINATE))
 
 
-def rows_of(kernel: ProductKernel) -> tuple[str, str]:
+def boxes_of(gemm: Gemm, kernel: ProductKernel) -> tuple[int, list[int]]:
+    """Return the rows of C that a box has, and where in a tile boxes begin; the last may have some of the one before.
+
+    Rows of C are columns of what is computed as C^T. Threads store rows one by one.
+    """
+    if kernel.cuts == "m":
+        count = STORE_ROWS if kernel.by_boxes else 1
+        return count, list(range(0, kernel.tile[0] // count * count, count))
+    if not kernel.by_boxes:
+        return 1, list(range(kernel.tile[1]))
+    size = gemm.out_dtype.bytes
+    (_, count), part = turned_box(kernel, size), turned_columns(kernel.tile[1], size)
+    begins = (first_column(kernel, i, part) for i in range(parts_across(kernel, size)))
+    return count, [begin + at for begin in begins for at in range(0, part, count)]
+
+
+def rows_of(gemm: Gemm, kernel: ProductKernel) -> tuple[str, str]:
     """Return which rows of C tiles of a group of rows store, and the coordinates that boxes have, as relations."""
-    rows, ctas = kernel.tile[0], kernel.cluster[0]
+    axis = int(kernel.cuts == "n")
+    rows, ctas = kernel.tile[axis], kernel.cluster[axis]
     # CTAs' tiles are as many as whole clusters cover the group with.
     tiles = (
         f"0 <= t and exists (n : t < {ctas} n and {rows * ctas} n >= e - b and {rows * ctas} n < e - b + {rows * ctas})"
     )
-    if kernel.store != "tma":  # threads store rows up to the end
+    if not kernel.by_boxes:  # threads store rows up to the end
         return (
             f"[b, e] -> {{ [t, i] -> [b + {rows} t + i] : 0 <= i < {rows} and b + {rows} t + i < e and {tiles} }}",
             f"[b, e] -> {{ [t] -> [b + {rows} t] : {tiles} }}",
         )
-    first, box = f"(b + {rows} t + {STORE_ROWS} w)", f"0 <= w < {rows // STORE_ROWS} and {tiles}"
-    whole, cut = f"e - {first} >= {STORE_ROWS}", f"0 < e - {first} < {STORE_ROWS}"
-    return (
-        (
-            f"[b, e] -> {{ [t, w, i] -> [{first} + i] : 0 <= i < {STORE_ROWS} and {whole} and {box}; "
-            f"[t, w, i] -> [e - {STORE_ROWS} + i] : {box} and {cut} and "
-            f"{STORE_ROWS} - (e - {first}) <= i < {STORE_ROWS} }}"
-        ),
-        (
-            f"[b, e] -> {{ [t, w] -> [{first}] : {box}; [t, w] -> [{first} + {STORE_ROWS}] : {whole} and {box}; "
-            f"[t, w] -> [e] : {cut} and {box}; [t, w] -> [{STORE_ROWS} - (e - {first})] : {cut} and {box} }}"
-        ),
-    )
+    count, begins = boxes_of(gemm, kernel)
+    stored, coordinates = list[str](), list[str]()
+    for at in begins:
+        first = f"(b + {rows} t + {at})"
+        whole, cut = f"e - {first} >= {count} and {tiles}", f"0 < e - {first} < {count} and {tiles}"
+        stored += [
+            f"[t, i] -> [{first} + i - {at}] : {at} <= i < {at + count} and {whole}",
+            # The box lies in its window as much further as the group has fewer rows, so that others are behind that.
+            f"[t, i] -> [e - {count} + ({count} - e + {first} + i - {at})] : {at} <= i < {at} + e - {first} and {cut}",
+        ]
+        coordinates += [
+            f"[t, {at}] -> [{first}] : {tiles}; [t, {at}] -> [{first} + {count}] : {whole}",
+            f"[t, {at}] -> [e] : {cut}; [t, {at}] -> [{count} - (e - {first})] : {cut}",
+        ]
+    return f"[b, e] -> {{ {'; '.join(stored)} }}", f"[b, e] -> {{ {'; '.join(coordinates)} }}"
 
 
 def depths_of(gemm: Gemm, kernel: ProductKernel) -> tuple[str, str]:
@@ -203,22 +223,25 @@ def theirs_of(gemm: Gemm, kernel: ProductKernel, begin: int, end: int) -> Iterat
     along_m = gemm.members.ragged == "m"
     tiles_m, _ = kernel.clusters(gemm.m, gemm.n)
     extent, members = _extent(gemm), (2,)
+    tiles_m = 1 if kernel.cuts == "n" else tiles_m
     scheduler = TileScheduler(
         kernel, gemm.k, gemm.dtype.bytes, tiles_m, 1, 1, 0, 16, 1, members, (False, False), extent, (begin, end)
     )
     if not along_m:
         yield from _multiplied(scheduler, begin, end)
         return
-    first = scheduler.groups[1][1]
+    first, along_n = scheduler.groups[1][1], kernel.cuts == "n"
+    count, begins = boxes_of(gemm, kernel)
     for number in range(first, scheduler.groups[2][1]):
-        for rank in range(kernel.cluster[0]):
-            tile = scheduler.tile(number, rank)
-            for row in range(tile.m, tile.m + kernel.tile[0], STORE_ROWS):
-                if kernel.store != "tma":
-                    yield from range(row, min(row + STORE_ROWS, tile.end))
-                elif (window := window_of(tile, row)) is not None:
+        for rank in range(kernel.cluster_blocks):
+            tile, theirs = scheduler.tile(number, rank), set[int]()
+            if scheduler.place(rank)[1 - along_n]:
+                continue  # which has the same rows
+            for row in (begin + (tile.n if along_n else tile.m) for begin in begins):
+                if (window := window_of(tile, row, count)) is not None:
                     inside, place = window
-                    yield from range(place - STORE_ROWS + inside, place)
+                    theirs.update(range(place - count + inside, place))
+            yield from theirs
 
 
 def _multiplied(scheduler: TileScheduler, begin: int, end: int) -> Iterator[int]:

@@ -149,6 +149,11 @@ class ProductKernel:
     lap: int = 0
 
     @property
+    def cuts(self) -> str:
+        """What groups cut of what is computed: "m" and "n" of rows and columns, "k", "" where there are none."""
+        return "n" if self.ragged == "m" and self.swapped else self.ragged
+
+    @property
     def mends(self) -> bool:
         """Whether a warpgroup of its own mends in shared memory what boxes brought."""
         return any(self.aligned) or self.clipped

@@ -30,6 +30,7 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
   one axis more, along which windows of rows slide; what of a box lies behind its window is not stored. `lapped(c)`: by
   threads, of tiles that lap over the next one by a sector of L2, so that whole sectors of each row are stored.
 - `turned(c)`: C stored column by column by the copy engine: tiles are turned on their way to shared memory.
+  `panes(c)`: the same by boxes of a map with one axis more, along which windows of columns slide.
 - `columns(c)`: the same by threads, wherever columns begin. `elements(c)`: by threads, each element by itself.
 - `accumulators(down, across, c)`: by way of all accumulators of a tile in shared memory.
 - `joined(down, across, ways, c)`: the same of the sum of products of slices of k, as many as the open number `ways`.
@@ -67,6 +68,7 @@ windows = Constructor("windows", ("Term",))
 rows = Constructor("rows", ("Term",))
 lapped = Constructor("lapped", ("Term",))
 turned = Constructor("turned", ("Term",))
+panes = Constructor("panes", ("Term",))
 columns = Constructor("columns", ("Term",))
 elements = Constructor("elements", ("Term",))
 accumulators = Constructor("accumulators", ("i64", "i64", "Term"))

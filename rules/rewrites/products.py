@@ -26,6 +26,7 @@ from legalsat.terms.products import (
     multiply,
     operand,
     pad,
+    panes,
     product,
     realign,
     rows,
@@ -98,7 +99,7 @@ def store_by_lapping(down: Variable, c: Variable) -> Equations:
 @term_law
 def store_by_columns(across: Variable, c: Variable) -> Equations:
     """C in columns side by side  =  C by threads, column by column, of tiles that are turned"""
-    for down in (SIDE_BY_SIDE, WHOLE):
+    for down in (SIDE_BY_SIDE, WHOLE, GROUPED):
         yield TermEquation(store(down, across, c), columns(c))
 
 
@@ -112,6 +113,12 @@ def store_by_elements(c: Variable) -> Equations:
 def store_by_windows(down: Variable, c: Variable) -> Equations:
     """C in whole rows, in groups  =  C by boxes of windows that end where a group does"""
     yield TermEquation(store(down, GROUPED, c), windows(c))
+
+
+@term_law
+def store_turned_by_windows(across: Variable, c: Variable) -> Equations:
+    """C in whole columns, in groups  =  C by boxes of tiles that are turned, of windows that end where a group does"""
+    yield TermEquation(store(GROUPED, across, c), panes(c))
 
 
 @term_law
@@ -153,10 +160,10 @@ def shift_k(name: Variable, b: Variable) -> Equations:
 @term_law
 def realign_in_registers(name: Variable, b: Variable) -> Equations:
     """A B^T  =  A B^T with A's rows brought from the granule where each begins, and shifted in registers"""
-    a = operand(name, "K", 0)
     for size in SIZES:
         for second in _readable(size):
-            yield TermEquation(product(size, a, b), realign(a, at(second, b)))
+            for a in _begun(name, "K"):
+                yield TermEquation(product(size, a, b), realign(a, at(second, b)))
 
 
 @term_law
