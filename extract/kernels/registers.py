@@ -53,7 +53,7 @@ class Beside:
     block: int = 5
     rows: int = 32
     peers: int = 23
-    realigned: int = 8
+    realigned: int = 16
     producer: int = 12
     shares: int = 16
     phases: int = 12
