@@ -2,20 +2,26 @@
 
 python -m bench.reported                # every set of tests/data/reported_*.jsonl
 python -m bench.reported --part tables  # one part of the reports that were drawn blind, with each that is missed
+python -m bench.reported --folds        # reports that no sentence was mended for, by what is learned of all others
 
-Figures of now are of texts that were mended for: only "when first read" measures reports that nobody has seen.
+Figures of now are of texts that were mended for: only "when first read" measures reports that nobody has seen, and
+"--folds" what may be expected of such (minutes: what words say is learned anew for each sixth of them).
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import legalsat as ls
+from bench import fit_evidence
 from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
+from legalsat.pasted.wording import likely, ranking
 from legalsat.targets import target_of_text
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
@@ -23,6 +29,7 @@ SETS = (
     *("texts", "with_code", "gathered", "fresh", "blind", "recent", "later", "drawn", "further", "wider"),
     *("sealed", "sealed_further", "sealed_wider"),  # which nobody who mends anything reads
 )
+NOT_MENDED_FOR, FOLDS = "wider", 6  # but for what words say; parts of it, by address as its sealed part was taken
 FIRST = 2  # diagnostics among which the cause must be
 
 
@@ -66,11 +73,48 @@ def _share(reports: Sequence[dict[str, Any]], run: str) -> str:
     return f"{sum(one['text'] for one in runs)}, {sum(one['had'] for one in runs)}"
 
 
+def _fold_of(text: dict[str, Any]) -> int:
+    return int(hashlib.sha256(f"f{text.get('url', text['id'])}".encode()).hexdigest(), 16) % FOLDS
+
+
+def folds() -> None:
+    """Print how many reports are named, and of how many unrelated texts a cause is guessed, by what others say."""
+    every, asked, others = fit_evidence.labelled(), fit_evidence.labelled((NOT_MENDED_FOR,)), fit_evidence.unrelated()
+    right, guessed, kept = [0, 0], 0, ranking.COUNTS
+    with tempfile.TemporaryDirectory() as folder:
+        for fold in range(FOLDS):
+            learned = [[text for text in texts if _fold_of(text) != fold] for texts in (every, others)]
+            ranking.COUNTS = Path(folder) / f"{fold}.json"
+            ranking.COUNTS.write_text(json.dumps(fit_evidence.evidence(*learned)), encoding="utf-8")
+            ranking.evidence.cache_clear()
+            for report in (report for report in asked if _fold_of(report) == fold):
+                for at, codes in enumerate(answered(report)):
+                    right[at] += named(report, codes)
+            of = (other for other in others if _fold_of(other) == fold)
+            guessed += sum(_is_guessed(fit_evidence.whole(other), other["target"]) for other in of)
+    ranking.COUNTS = kept
+    ranking.evidence.cache_clear()
+    print(f"{NOT_MENDED_FOR}: {right[0]} from the text, {right[1]} with the rest; of {len(asked)}")
+    print(f"unrelated texts: of {guessed} of {len(others)} a cause is guessed")
+
+
+def _is_guessed(text: str, target: str) -> bool:
+    try:
+        return any(one.where == likely.WHERE for one in ls.explain(text, target).diagnostics)
+    except ls.InvalidInput:
+        return False
+
+
 def main() -> None:
     """Print a line for each set, and what was missed of one that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", default="", help="one part, half, set or batch alone, with what it misses")
-    part = parser.parse_args().part
+    parser.add_argument("--folds", action="store_true", help="answer reports by what is learned of the others")
+    options = parser.parse_args()
+    if options.folds:
+        folds()
+        return
+    part = options.part
     print("set: when first read; now, from the text and with the rest; of how many")
     for name, reports in _sets(part):
         found = [answered(report) for report in reports]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import legalsat as ls
-from legalsat.pasted.likely import WHERE as LIKELY
+from legalsat.pasted.wording.likely import WHERE as LIKELY
 
 DATA = Path(__file__).parent / "data"
 FILES = ("gathered", "with_code", "unseen", "developed", "held", "fresh")

@@ -13,10 +13,10 @@ from test_pasted_messages import MESSAGES
 from test_reported_texts import REPORTS, WITH_CODE
 
 import legalsat as ls
-from legalsat.pasted import likely
 from legalsat.pasted.causes import ROWS, named_causes
 from legalsat.pasted.grammar import compiled, even, needles
 from legalsat.pasted.sentences import RULE_OF, SENTENCES, explain_causes, explain_sentences
+from legalsat.pasted.wording import likely
 from legalsat.targets import TARGETS
 
 COMPILED = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import legalsat as ls
-from legalsat.pasted import likely
+from legalsat.pasted.wording import likely
 
 
 def codes(text: str, name: str = "h100") -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 import legalsat as ls
 from legalsat.pasted.code.host_code import constants
 from legalsat.pasted.code.operators import of_two
-from legalsat.pasted.likely import WHERE as LIKELY
+from legalsat.pasted.wording.likely import WHERE as LIKELY
 
 FAILED = "\nCUDA error: invalid argument at launch.cu:31\n"
 

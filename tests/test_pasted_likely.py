@@ -11,11 +11,11 @@ import pytest
 
 import legalsat as ls
 from bench.fit_evidence import MOST_GUESSED, counted, documents, labelled, named, unrelated, whole
-from legalsat.pasted import likely, ranking, scope
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.pasted.tables.evidence import TOLD
 from legalsat.pasted.tables.more_tellings import MORE_TELLINGS
 from legalsat.pasted.tables.tellings import TELLINGS
+from legalsat.pasted.wording import likely, ranking, scope
 from legalsat.targets import target
 
 # What is seen and what the kernel does, in words of no report, and what is likely.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import legalsat as ls
-from legalsat.pasted import likely
 from legalsat.pasted.sizes import named_numbers, plain_lists, products, stated_products
+from legalsat.pasted.wording import likely
 
 
 def codes(text: str, target: str = "h200") -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -13,14 +13,13 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_tensor_map
 from legalsat.extract.explain.explain_word import explain_word, unit_lacking, word_of
-from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
+from legalsat.pasted.beside import curing
 from legalsat.pasted.code.accesses import explain_accesses
 from legalsat.pasted.code.breaks import Pasted, with_code
 from legalsat.pasted.code.fragments import without_asides
 from legalsat.pasted.code.host_code import encoded_maps
 from legalsat.pasted.code.python import follow
 from legalsat.pasted.grammar import even, plain
-from legalsat.pasted.likely import MOST, likely_causes, says_more, tells_of_failure
 from legalsat.pasted.limits import explain_limits
 from legalsat.pasted.maps import PrintedMap, printed_maps
 from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
@@ -32,11 +31,21 @@ from legalsat.pasted.results import (
     left_behind,
     returned_results,
 )
-from legalsat.pasted.scope import is_strange, speaks_of_gpus
-from legalsat.pasted.sentences import OWN_LIMIT, explain_causes, explain_failed_check, explain_sentences
+from legalsat.pasted.sentences import explain_causes, explain_failed_check, explain_sentences
 from legalsat.pasted.shared import explain_shared, shared_memory_told
-from legalsat.pasted.tables.program_causes import ASKED, LIBRARY_FAILED, OWN_CHECKS
+from legalsat.pasted.tables.program_causes import ASKED
 from legalsat.pasted.tensors import explain_printed_tensors
+from legalsat.pasted.wording.kinds import (
+    LAUNCH,
+    effects,
+    is_doubtful,
+    is_prose,
+    is_refused_launch,
+    is_unknown_check,
+)
+from legalsat.pasted.wording.likely import tells_of_failure
+from legalsat.pasted.wording.merged import TEXT, with_likely
+from legalsat.pasted.wording.scope import is_strange, speaks_of_gpus
 from legalsat.pasted.words import (
     INSTRUCTION_BITS,
     InstructionWord,
@@ -64,25 +73,11 @@ _MAP_DIGITS = re.compile(r"[0-9a-fA-F]{256}")
 _FAILED_CALL = re.compile(
     r"CUBLAS_STATUS_[A-Z]\w+|CUDNN_STATUS_[A-Z]\w+|\btma\b.{0,40}\b(?:error|fail)|misaligned", re.IGNORECASE
 )
-# What is seen of a failure, and says little of its cause: results, and that a kernel never ends.
-_EFFECTS = OF_ILLEGAL_MAPS | {"PIPE007", "TOOL008"}
-_LAUNCH, _REFUSED = "TOOL011", "text of the runtime"  # that a launch is outside of some limit, and not which
-_TEXT = "the pasted text"
-# Where a cause is named by what a line of prose seems to say, and not by what a program printed.
-_BY_PROSE = re.compile(
-    r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|[Aa]ssert|\bmust\b|\bexpect|"
-    r"\brequire|\bneeds?\b|\bshould be \d))"
-)
-# That some check of a program's own failed, of no known rule, or a library's kernel with nothing said of why.
-_CHECKS = tuple(one.message.partition("{")[0] for one in OWN_CHECKS)
-_UNKNOWN_CHECKS = (*_CHECKS, LIBRARY_FAILED)
 # What happens in kernels alone, and what in kernels and where arrays are handed on.
 _OF_GPUS, _OF_GPUS_AND_ARRAYS = re.compile("PIPE|TMEM"), re.compile("PIPE|TMEM|TMA024")
 _OF_ARRAYS = re.compile(
     r"contiguous|tensor|torch|major|kernel|mat_?[ab12]\b|\w\.strides?\b|dim(?:ension)?s?\b", re.IGNORECASE
 )
-# By how much a line raises the score of the cause that it names: of prose, of a check of its own, of what was printed.
-_IN_PROSE, _CHECKED, _PRINTED = 2.0, 1.0, 4.0
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 
@@ -121,105 +116,16 @@ def explain_pasted(text: str, target: Target, uses: int = USES, beside: str = ""
     return found
 
 
-def with_likely(known: Explanation | None, whole: str, target: Target) -> Explanation | None:
-    """Return what is known of a report with the causes that its words make likely, where no cause is known for sure.
-
-    What lines of unknown programs seem to name is ordered among these by how likely the words of the whole report make
-    it: of reports that were not seen before, a line of prose names the cause of every other one.
-    """
-    told = () if known is None else known.diagnostics
-    effects = _effects(told)
-    causes = [one for one in told if one.code not in effects]
-    sure = [one for one in causes if not _is_open_line(one)]
-    if known is not None and sure and _is_open(told, causes, effects):
-        return _with_what_is_likely_too(known, causes[0], whole, target)
-    if known is not None and (known.subject != _TEXT or sure):
-        return known
-    # A program's own limit that it printed, and that is all that a text says, is told alone.
-    if not says_more(whole, (one.where for one in causes if one.code == OWN_LIMIT and not _is_doubtful(one))):
-        return known
-    likely = likely_causes(whole, target, told=bool(told), fits=known is not None and not told)
-    if likely is None:
-        return known
-    returned = effects - (likely.scores.keys() - OF_ILLEGAL_MAPS)
-    results = tuple(one for one in told if one.code in returned)
-    said = {one.code: one for one in told if one not in results}
-    least = min(likely.scores.values(), default=0.0)
-    scores = {code: likely.scores.get(code, least) for code in (*likely.scores, *said) if code not in returned}
-    by_line = {code for code in said if code not in effects}
-    scores |= {code: scores[code] + _weight_of(said[code]) for code in by_line}
-    first = sorted(scores, key=scores.__getitem__, reverse=True)
-    lines = {code for code, one in said.items() if one.where.startswith('line "')}
-    if lines and not says_more(whole, (said[code].where for code in lines)):  # which are all that there is to go by
-        first.sort(key=lambda code: code not in lines)
-    kept = {*first[:MOST], *by_line}
-    named = tuple(said[code] if code in said else likely.diagnostic(code) for code in first if code in kept)
-    rest = tuple(one for code, one in said.items() if code not in kept)
-    if known is not None:
-        # Of what was only returned one is told beside the likeliest cause, which comes first if the text says much.
-        before, after = (named[:1], results[:1]) if likely.much else (results[:1], named[:1])
-        return replace(known, diagnostics=(*before, *after, *results[1:], *named[1:], *rest))
-    says = "what is likely is told from words alone, and is not proven"
-    return Explanation(_TEXT, str(target), False, named, undecided=says)
-
-
-def _is_open_line(one: Diagnostic) -> bool:
-    """Whether a cause is named by a line of an unknown program: of prose, or of a check of unknown reason."""
-    return _is_doubtful(one) or (one.code == OWN_LIMIT and one.where.startswith('line "'))
-
-
-def _weight_of(one: Diagnostic) -> float:
-    """Return by how much a line that names a cause raises its score, as a logarithm."""
-    if _is_unknown_check(one):
-        return _CHECKED
-    return _IN_PROSE if _is_doubtful(one) else _PRINTED
-
-
-def _is_open(told: Iterable[Diagnostic], sure: Sequence[Diagnostic], effects: set[str]) -> bool:
-    """Whether all that is named is one cause that code may have, beside which words may make another likely."""
-    by_code = len(sure) == 1 and sure[0].where.startswith('text "')
-    return by_code and all(one.level == "warning" for one in told if one.code not in effects)
-
-
-def _with_what_is_likely_too(known: Explanation, cause: Diagnostic, whole: str, target: Target) -> Explanation:
-    """Return what is known with the likeliest other cause by the text's words after the one that is named."""
-    likely = likely_causes(whole, target, told=True)
-    codes = {one.code for one in known.diagnostics}
-    other = None if likely is None else next((code for code in likely.scores if code not in codes), None)
-    if likely is None or other is None:
-        return known
-    at = known.diagnostics.index(cause) + 1
-    return replace(known, diagnostics=(*known.diagnostics[:at], likely.diagnostic(other), *known.diagnostics[at:]))
-
-
-def _is_doubtful(one: Diagnostic) -> bool:
-    """Whether a cause is named by what prose seems to say, or is a check that nobody knows."""
-    return _BY_PROSE.match(one.where) is not None or _is_unknown_check(one)
-
-
-def _is_unknown_check(one: Diagnostic) -> bool:
-    return one.message.startswith(_UNKNOWN_CHECKS)
-
-
-def _effects(told: Iterable[Diagnostic]) -> set[str]:
-    """Return the codes of what is only seen of a failure."""
-    return {one.code for one in told if one.code in _EFFECTS or _is_refused_launch(one)}
-
-
-def _is_refused_launch(one: Diagnostic) -> bool:
-    return one.code == _LAUNCH and one.where == _REFUSED
-
-
 def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Explanation | None:
     """Explain a text by its sentences and the whole report's numbers; by all sentences where it names no cause."""
     own: Explanation | None = None
     more: Explanation | None = None
     with suppress(InvalidInput):
         own = _explain(readable, whole, target, uses)
-    if own is None or not {one.code for one in own.diagnostics} - _effects(own.diagnostics):
+    if own is None or not {one.code for one in own.diagnostics} - effects(own.diagnostics):
         with suppress(InvalidInput):
             more = _explain(whole, whole, target, uses)
-    names = more is not None and bool({one.code for one in more.diagnostics} - _effects(more.diagnostics))
+    names = more is not None and bool({one.code for one in more.diagnostics} - effects(more.diagnostics))
     found = more if names or (more is not None and own is None) else own
     if found is None:
         return _explain(readable, readable, target, uses)  # which says what is garbled
@@ -250,8 +156,8 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
             *explain_sentences(spoken, target),
         ],
     )
-    if any(one.code == _LAUNCH and not _is_refused_launch(one) for one in (*shared, *sentences)):
-        sentences = [one for one in sentences if not _is_refused_launch(one)]
+    if any(one.code == LAUNCH and not is_refused_launch(one) for one in (*shared, *sentences)):
+        sentences = [one for one in sentences if not is_refused_launch(one)]
     maps = encoded_maps(whole) or printed_maps(whole)
     if maps:
         return _explain_maps(maps, results, [*shared, *sentences], readable, target)
@@ -266,9 +172,9 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
         strange = _OF_GPUS if _OF_ARRAYS.search(whole) else _OF_GPUS_AND_ARRAYS
         causes = [one for one in causes if not strange.match(one.code)]
     if "?" in whole and not tells_of_failure(whole):  # what a question asks about is no cause
-        causes = [one for one in causes if not _is_doubtful(one)]
+        causes = [one for one in causes if not is_doubtful(one)]
     if causes and is_strange(whole):  # nor what a text's prose says that is rather about something else
-        causes = [one for one in causes if _BY_PROSE.match(one.where) is None or _is_unknown_check(one)]
+        causes = [one for one in causes if not is_prose(one) or is_unknown_check(one)]
     accesses = (
         [] if sentences or causes else explain_accesses(evened, {one.number for one in results}, target, even(whole))
     )
@@ -290,7 +196,7 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
 def _of_what_fits(fits: list[str], target: Target) -> Explanation | None:
     """Return what of a text is in order that says nothing else, in words."""
     says = "whether the rest of the kernel is legal the text does not say"
-    return Explanation(_TEXT, str(target), False, (), values=tuple(fits), undecided=says) if fits else None
+    return Explanation(TEXT, str(target), False, (), values=tuple(fits), undecided=says) if fits else None
 
 
 def _without(told: list[Diagnostic], more: list[Diagnostic]) -> list[Diagnostic]:
@@ -303,9 +209,9 @@ def _of_text(named: list[Diagnostic], failures: list[Diagnostic], target: Target
     """Return what sentences name, and after it what the program returned; advice alone decides nothing."""
     told = (*worst_first(named), *failures)
     if any(diagnostic.level == "error" for diagnostic in told):
-        return Explanation(_TEXT, str(target), False, told)
+        return Explanation(TEXT, str(target), False, told)
     says = "the text advises; whether what it is about is legal it does not say"
-    return Explanation(_TEXT, str(target), False, told, undecided=says)
+    return Explanation(TEXT, str(target), False, told, undecided=says)
 
 
 def _explanation(subject: str, target: Target, found: Iterable[Diagnostic]) -> Explanation:

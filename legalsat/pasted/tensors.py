@@ -23,8 +23,8 @@ from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.code.calls import made_arrays
 from legalsat.pasted.code.expressions import Followed
 from legalsat.pasted.code.views import Array
-from legalsat.pasted.scope import ends, seen_in
 from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.wording.scope import ends, seen_in
 from legalsat.rule import require
 from legalsat.targets import Target
 from legalsat.tensor import ALLOCATOR_ALIGNMENT, Tensor, plain

@@ -1,7 +1,7 @@
 """What people tell of a failure, by its cause: the words that stand for one thing, and what is told of each cause.
 
-`legalsat.pasted.likely` counts them, together with the words of reports whose cause is known
-(`legalsat/pasted/evidence.json`, made by `bench/fit_evidence.py`).
+`legalsat.pasted.wording.likely` counts them, together with the words of reports whose cause is known
+(`legalsat/pasted/wording/evidence.json`, made by `bench/fit_evidence.py`).
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ import re
 from collections import Counter
 
 from legalsat.pasted.causes import A_RESULT
-from legalsat.pasted.ranking import concepts, evidence, features
+from legalsat.pasted.wording.ranking import concepts, evidence, pairs_of, terms
 
+SURE = 3.0  # what the surety of a cause counts like
 SIGN = 0.3  # what a sign counts like; words together count 1, as the sum of their squares
 # Without what is seen nothing failed, and without parts of a GPU's kernel the text is about something else.
 SEEN = frozenset(
@@ -70,7 +71,6 @@ _FRAME = re.compile(
     r"^\s*Search for [`'\"]?cuda|Traceback \(most recent call"
 )
 _KNOWN_BY, _STRANGE = 14, -1.3  # words, and a score
-_TOLD = 1.5  # what else is known of a failure counts for it
 _MOST_KINDS, _MOST_PARTS, _MOST_WORDS = 3, (1, 2, 3, 5), (5, 10, 20, 40, 80)  # of what more of it says more
 
 
@@ -99,9 +99,15 @@ def score(text: str) -> float:
     return known.bias + said + SIGN * sum(known.weights.get(sign, 0.0) for sign in signs(text))
 
 
-def concerns(text: str, *, told: bool) -> bool:
-    """Whether a text's score is one from which on causes are named from words; `told`: beside what is known of it."""
-    return score(text) >= evidence().scope.least - (_TOLD if told else 0.0)
+def concerns(text: str, sure: float) -> bool:
+    """Whether causes are named from a text's words.
+
+    Args:
+        text: the text.
+        sure: how surely its words name the likeliest causes (`ranking.surety`): what speaks for many causes alike is
+            seldom about any of them.
+    """
+    return score(text) + SURE * sure >= evidence().scope.least
 
 
 def ends(text: str) -> str:
@@ -115,13 +121,13 @@ def ends(text: str) -> str:
 
 def is_strange(text: str) -> bool:
     """Whether a text says enough to be known as one about something else than a kernel."""
-    return len(features(ends(text))) >= _KNOWN_BY and score(text) < _STRANGE
+    return len(terms(ends(text))) >= _KNOWN_BY and score(text) < _STRANGE
 
 
 def words(text: str) -> list[str]:
-    """Return the words, concepts and numbers of a text, each once."""
+    """Return the words, pairs of words, concepts and numbers of a text, each once."""
     numbers = dict.fromkeys(f"#{match[0].lower()}" for match in _NUMBER.finditer(text))
-    return [*features(text), *numbers]
+    return [*terms(text), *pairs_of(text), *numbers]
 
 
 def signs(text: str) -> list[str]:
@@ -135,7 +141,7 @@ def signs(text: str) -> list[str]:
     found = [f"%kernels {at}" for at in range(1, min(_kinds(_OF_KERNELS, bare), _MOST_KINDS) + 1)]
     found += [f"%inside {at}" for at in range(1, min(_kinds(_INSIDE, bare), _MOST_KINDS) + 1)]
     found += [f"%parts {least}" for least in _MOST_PARTS if len(parts) >= least]
-    said = len(features(bare))
+    said = len(terms(bare))
     found += [f"%words {least}" for least in _MOST_WORDS if said >= least]
     found += ["%tiles"] if _OF_TILES.search(bare) is not None else []
     how = "seen" if seen - OFTEN_BESIDE else "hinted" if seen else "unseen"

@@ -2,9 +2,9 @@
 
 Two ways agree on more than either alone. Naive Bayes counts the texts of each cause that have a word: reports, what is
 told of the cause (`legalsat.pasted.tables.evidence`, `tellings`), what programs print of it and what its rule says; it
-knows causes of few reports. A linear model weighs words by how far they tell causes apart. Both are made by
-`bench/fit_evidence.py`. A cause's score is the sum of both as logarithms of how likely it is, naive Bayes at a quarter,
-for its words are anything but independent.
+knows causes of few reports. A linear model weighs words by how far they tell causes apart. Two words that stand side by
+side count as one more, and so does how large numbers are. Both are made by `bench/fit_evidence.py`. A cause's score is
+the sum of both as logarithms of how likely it is, naive Bayes at a quarter, for its words are anything but independent.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.pasted.tables.evidence import CONCEPTS
+from legalsat.pasted.wording.magnitudes import PREFIX, magnitudes
 from legalsat.targets import Target
 
 COUNTS = Path(__file__).parent / "evidence.json"
@@ -31,6 +33,7 @@ _STEP = 100  # steps of a weight in the file that make 1
 _TOLD_ELSEWHERE = re.compile(r"CUDA(?!700)\d|PROD|UNIT")
 _ADDRESS = re.compile(r"https?://\S+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])(?<!\bNa(?=N\b))(?<!\bNa(?=Ns\b))")
+_BETWEEN = " "  # the two words of a pair
 _WORD = re.compile(r"[a-z]{2,}")
 _ENDINGS = re.compile(
     r"(?<=[a-z]{4})(?:ization|isation|ations?|ments?|ings?|ers?|ed|ies|es|ly|al|s)$",
@@ -70,8 +73,18 @@ class Evidence(NamedTuple):
 
 
 def features(text: str) -> dict[str, str]:
+    """Return what counts of a text: its terms, its pairs and its magnitudes, each with a place where it is said."""
+    return terms(text) | pairs_of(text) | magnitudes(text)
+
+
+def terms(text: str) -> dict[str, str]:
     """Return the concepts, as "@name", and the stems of the words of a text, each with a place where it is said."""
     return {f"@{name}": said for name, said in concepts(text).items()} | words_of(text)
+
+
+def is_term(feature: str) -> bool:
+    """Whether a feature is a concept or a word, and neither two words nor a magnitude."""
+    return _BETWEEN not in feature and not feature.startswith(PREFIX)
 
 
 def concepts(text: str) -> dict[str, str]:
@@ -84,6 +97,14 @@ def words_of(text: str) -> dict[str, str]:
     """Return the stems of a text's words, without the most common ones, each with the word itself."""
     words = (match[0] for match in _WORD.finditer(_split(text).lower()) if not _COMMON.fullmatch(match[0]))
     return {_ENDINGS.sub("", word): word for word in words}
+
+
+def pairs_of(text: str) -> dict[str, str]:
+    """Return the stems of any two words that follow one another, with both words."""
+    words = [match[0] for match in _WORD.finditer(_split(text).lower())]
+    stems = [_ENDINGS.sub("", word) for word in words]
+    said = (_BETWEEN.join(pair) for pair in pairwise(words))
+    return dict(zip((_BETWEEN.join(pair) for pair in pairwise(stems)), said, strict=True))
 
 
 def _split(text: str) -> str:
@@ -112,6 +133,12 @@ def scored(words: Iterable[str], known: Evidence, target: Target) -> dict[str, f
 def ranked(words: Iterable[str], known: Evidence, target: Target) -> list[str]:
     """Return the causes that there may be on a target, the one first for which a text's features speak most."""
     return list(scored(words, known, target))
+
+
+def surety(scores: Mapping[str, float], first: int) -> float:
+    """Return the logarithm of the share that the likeliest causes have of all, which `scored` gives."""
+    shares = sorted(_shares(scores).values(), reverse=True)
+    return math.log(min(sum(map(math.exp, shares[:first])), 1.0)) if shares else 0.0
 
 
 def _shares(scores: Mapping[str, float]) -> dict[str, float]:

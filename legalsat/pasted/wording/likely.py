@@ -2,23 +2,34 @@
 
 Most reports say what is seen, a hang or wrong values, and what the kernel does, and quote no message of a program. Each
 word speaks for some causes more than for others: by how many reports with a known cause have it, and by what is told of
-each cause (`legalsat.pasted.ranking`). A line of prose that seems to name a cause speaks for it too. It proves nothing:
-what is found so is a warning that says by which words, and never makes anything legal.
+each cause (`legalsat.pasted.wording.ranking`). It proves nothing: what is found so is a warning that says by which
+words, and never makes anything legal.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.causes import A_RESULT
 from legalsat.pasted.extents import CALL
-from legalsat.pasted.ranking import Evidence, concepts, evidence, features, scored, weight, words_of
-from legalsat.pasted.scope import OFTEN_BESIDE, PARTS, SEEN, concerns, denies, ends, seen_in
 from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.wording.kinds import EFFECTS, LINE, is_by_line, is_prose
+from legalsat.pasted.wording.ranking import (
+    Evidence,
+    concepts,
+    evidence,
+    features,
+    is_term,
+    scored,
+    surety,
+    weight,
+    words_of,
+)
+from legalsat.pasted.wording.scope import OFTEN_BESIDE, SEEN, concerns, denies, ends, seen_in
 from legalsat.rule import require
 from legalsat.targets import Target
 
@@ -38,16 +49,17 @@ _SHOWN_AS = {
     "misaddr": re.compile(r"VEC|BULK|MDESC|COPY00[145]|TMA0(?:04|05|19|27|37)|SMEM002"),
     "illinst": re.compile(r"TMA|COPY|BULK|MDESC|TCGEN|TMEM|UNIT|PIPE0(?:0[1-3]|15|17|33)|TOOL004"),
     "launchfail": re.compile(r"TMEM|PIPE|COPY|TMA|BULK|MDESC|TOOL0(?:03|08)|SMEM|TCGEN"),
-    "invalid": re.compile(r"TMA|SMEM|TOOL0(?:08|11)"),
+    "invalid": re.compile(r"TMA|SMEM|TOOL0(?:03|08|11|13)"),
     "illegal": re.compile(r"(?!TMA0(?:0|1|24|3)|BULK|TOOL0(?:04|08|11))"),
     "compile": re.compile(r"TOOL|WGMMA|TCGEN|TMEM00|SMEM|MDESC|TILE|VEC|COPY0(?:07|12)|TMA0(?:0|10|24)"),
-    "hang": re.compile(r"PIPE|TMEM|COPY0(?:06|12)|TMA0(?:03|19)|TOOL0(?:03|08)"),
+    "hang": re.compile(r"PIPE|TMEM|COPY0(?:06|12)|TMA0(?:03|19)|TOOL0(?:03|08|13)"),
 }
-# Of words that are known, in all and outside of code: fewer say nothing, so many say much.
-_LEAST_WORDS, _MORE_WORDS, _MUCH_WORDS, _MUCH_PARTS = (6, 3), (8, 4), (20, 4), 4
-_REFUSED = frozenset({"invalid"})
-_OFTEN = 8  # how often a word is in reports and what is told, so that it says something
+_RESULT = "CUDA"  # codes of what calls return
 _OF_LINE = 60  # characters by which a line is known again
+# Of words that are known, in all and outside of code: fewer say nothing; more where a call failed, which says
+# little of why, or nothing is said to; and much where numbers that decide were judged.
+_LEAST_WORDS, _MORE_WORDS, _MUCH_WORDS = (5, 3), (8, 3), (20, 4)
+_OFTEN = 8  # how often a word is in reports and what is told, so that it says something
 _CLAUSE = re.compile(r"[.;:,]\s|\n")
 _CODE = re.compile(r"[{}]|\w ?=[^=]|^\s*(?:def|for|if|else|import|from|@\w+)\b|\w\([^ )]|^\s*[\w.:]+\(\);?\s*$")
 # What every failure is called says nothing of it.
@@ -62,7 +74,6 @@ class Likely(NamedTuple):
 
     scores: Mapping[str, float]
     said: Mapping[str, str]
-    much: bool  # whether the report says enough for what is likely to come before what only was returned
 
     def diagnostic(self, code: str) -> Diagnostic:
         """Return a cause as a warning that says by which words it is likely."""
@@ -74,58 +85,66 @@ def tells_of_failure(text: str) -> bool:
     return not SEEN.isdisjoint(concepts(text))
 
 
-def likely_causes(text: str, target: Target, *, told: bool, fits: bool = False) -> Likely | None:
+def likely_causes(text: str, target: Target, *, told: bool) -> Likely | None:
     """Return how likely the words of a plain text make each cause, the likeliest first.
 
     Args:
         text: the whole report.
         target: the GPU. Rules of units that it lacks are no causes.
         told: whether something is known of the text already, as what a call returned.
-        fits: whether numbers of the text were judged and are in order.
 
     Returns:
-        None if the text is not likely about a failure of a GPU's kernel (`legalsat.pasted.scope`), or is a result and
-        nothing else, which is told as what it is.
+        None if the text is not likely about a failure of a GPU's kernel (`legalsat.pasted.wording.scope`).
     """
     text = ends(text)
-    bare, shows = A_RESULT.sub(" ", text), seen_in(text)
-    seen = shows - OFTEN_BESIDE
-    # Tensors whose numbers the text has are judged by these, and are in order where nothing was found.
-    judged = (fits and not seen) or (told and seen <= _OF_ARGUMENTS and _HAS_NUMBERS.search(bare) is not None)
-    # That a call refused its arguments says little of which.
-    least = _MUCH_WORDS if judged else _LEAST_WORDS if shows - _REFUSED else _MORE_WORDS
-    if denies(text) or not (_says_enough(bare, least) and concerns(text, told=told)):
+    if denies(text):
         return None
-    possible = _SHOWN_AS.get(next(iter(seen)), _ANY) if len(seen) == 1 else _ANY
     said = features(text)
-    scores = {
-        code: score
-        for code, score in scored(said, evidence(), target).items()
-        if possible.match(code) and not (judged and _DECIDED_BY_NUMBERS.match(code))
-    }
-    much = len(concepts(bare).keys() & PARTS) >= _MUCH_PARTS or _says_enough(bare, _MUCH_WORDS)
-    return Likely(scores, said, much)
+    scores = scored(said, evidence(), target)
+    if not concerns(text, surety(scores, MOST)):
+        return None
+    seen = seen_in(text) - OFTEN_BESIDE
+    possible = _SHOWN_AS.get(next(iter(seen)), _ANY) if len(seen) == 1 else _ANY
+    judged = told and _are_judged(text)
+    return Likely(
+        {
+            code: score
+            for code, score in scores.items()
+            if possible.match(code) and not (judged and _DECIDED_BY_NUMBERS.match(code))
+        },
+        said,
+    )
 
 
-def says_more(text: str, lines: Iterable[str]) -> bool:
-    """Whether a text says enough beside some of its lines, each told as `line "..."`, by which causes are named."""
-    told = [line.removeprefix('line "').rstrip('"')[:_OF_LINE] for line in lines if line.startswith('line "')]
-    rest = [line for line in ends(text).splitlines() if not any(one in " ".join(line.split()) for one in told)]
-    return not told or _says_enough(A_RESULT.sub(" ", "\n".join(rest)), _LEAST_WORDS)
+def _are_judged(text: str) -> bool:
+    """Whether a text of refused arguments has numbers by which tensors are judged, in order where nothing was found."""
+    return seen_in(text) - OFTEN_BESIDE <= _OF_ARGUMENTS and _HAS_NUMBERS.search(A_RESULT.sub(" ", text)) is not None
 
 
-def _says_enough(text: str, least: tuple[int, int]) -> bool:
-    """Whether a text has at least so many words that are known, in all and outside of its code."""
-    text = _CALLED.sub(" ", text)
-    prose = "\n".join(clause for clause in _CLAUSE.split(text) if not _CODE.search(clause))
+def says_more(text: str, told: Sequence[Diagnostic], *, fits: bool) -> bool:
+    """Whether a text says enough beside results and what is told of it, in all and outside of code.
+
+    Args:
+        text: the whole report.
+        told: what is known of it. Lines that programs printed say nothing more; what prose seems to name, it may.
+        fits: whether numbers of the text were judged and are in order.
+    """
+    printed = (one.where for one in told if is_by_line(one) and not is_prose(one) and one.code not in EFFECTS)
+    lines = [where.removeprefix(LINE).rstrip('"')[:_OF_LINE] for where in printed]
+    rest = [line for line in ends(text).splitlines() if not any(one in " ".join(line.split()) for one in lines)]
+    returned = any(one.code.startswith(_RESULT) for one in told)
+    least = _MORE_WORDS if returned or not tells_of_failure(text) else _LEAST_WORDS
+    least = _MUCH_WORDS if fits or (told and _are_judged(text)) else least
+    said = _CALLED.sub(" ", A_RESULT.sub(" ", "\n".join(rest)))
+    prose = "\n".join(clause for clause in _CLAUSE.split(said) if not _CODE.search(clause))
     overall = evidence().overall
-    known = (sum(overall.get(word, 0) >= _OFTEN for word in words_of(part)) for part in (text, prose))
+    known = (sum(overall.get(word, 0) >= _OFTEN for word in words_of(part)) for part in (said, prose))
     return all(number >= one for number, one in zip(known, least, strict=True))
 
 
 def _telling(known: Evidence, code: str, words: Iterable[str]) -> list[str]:
     """Return the words that speak most for a cause."""
-    counted = (word for word in words if word in known.overall)
+    counted = (word for word in words if word in known.overall and is_term(word))
     by_weight = sorted(counted, key=lambda word: weight(known, code, word), reverse=True)
     return [word for word in by_weight[: 2 * _SHOWN] if weight(known, code, word) > 0]
 

@@ -1,0 +1,1 @@
+"""What the words of a report make likely: which causes, and whether the report is about a failed kernel at all."""

@@ -1,0 +1,70 @@
+"""How surely a text names a cause: what is only seen of a failure, what prose seems to say, what a program printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from legalsat.diagnostics import Diagnostic
+from legalsat.pasted.beside import OF_ILLEGAL_MAPS
+from legalsat.pasted.tables.program_causes import LIBRARY_FAILED, OWN_CHECKS
+
+# What is seen of a failure, and says little of its cause: results, and that a kernel never ends.
+EFFECTS = OF_ILLEGAL_MAPS | {"CUDA002", "CUDA999", "PIPE007", "TOOL008"}
+LAUNCH, _REFUSED = "TOOL011", "text of the runtime"  # that a launch is outside of some limit, and not which
+LINE, _CODE = 'line "', 'text "'  # how what names a cause is quoted
+# Where a cause is named by what a line of prose seems to say, and not by what a program printed.
+_BY_PROSE = re.compile(
+    r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|[Aa]ssert|\bmust\b|\bexpect|"
+    r"\brequire|\bneeds?\b|\bshould be \d))"
+)
+# That some check of a program's own failed, of no known rule, or a library's kernel with nothing said of why.
+_CHECKS = tuple(one.message.partition("{")[0] for one in OWN_CHECKS)
+_UNKNOWN_CHECKS = (*_CHECKS, LIBRARY_FAILED)
+# By how much a line raises the score of the cause that it names, as a logarithm: a check of its own, prose, what was
+# printed, and a result that is a cause itself.
+_CHECKED, _IN_PROSE, _PRINTED, _RETURNED = 0.25, 2.0, 2.0, 1.5
+
+
+def is_by_line(one: Diagnostic) -> bool:
+    """Whether a cause is named by a line of an unknown program."""
+    return one.where.startswith(LINE)
+
+
+def is_by_code(one: Diagnostic) -> bool:
+    """Whether a cause is one that a text's code may have."""
+    return one.where.startswith(_CODE)
+
+
+def is_prose(one: Diagnostic) -> bool:
+    """Whether a cause is named by what a line of prose seems to say."""
+    return _BY_PROSE.match(one.where) is not None
+
+
+def is_doubtful(one: Diagnostic) -> bool:
+    """Whether a cause is named by what prose seems to say, or is a check that nobody knows."""
+    return is_prose(one) or is_unknown_check(one)
+
+
+def is_unknown_check(one: Diagnostic) -> bool:
+    """Whether all that is said is that some check of a program's own failed."""
+    return one.message.startswith(_UNKNOWN_CHECKS)
+
+
+def is_refused_launch(one: Diagnostic) -> bool:
+    """Whether all that is said is that a launch was refused."""
+    return one.code == LAUNCH and one.where == _REFUSED
+
+
+def effects(told: Iterable[Diagnostic]) -> set[str]:
+    """Return the codes of what is only seen of a failure."""
+    return {one.code for one in told if one.code in EFFECTS or is_refused_launch(one)}
+
+
+def weight_of(one: Diagnostic) -> float:
+    """Return by how much what is told of a text raises the score of its cause, as a logarithm."""
+    if one.code in EFFECTS or is_refused_launch(one):
+        return _RETURNED
+    if is_unknown_check(one):
+        return _CHECKED
+    return _IN_PROSE if is_prose(one) else _PRINTED
