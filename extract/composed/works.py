@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from legalsat.extract.blocks.cost import LAUNCH_NANOSECONDS as TILED_LAUNCH
 from legalsat.extract.blocks.cost import rates
-from legalsat.extract.cost.cost import NOMINAL, among_others, relayout_nanoseconds
+from legalsat.extract.cost.cost import NOMINAL, among_others, exchanges, relayout_nanoseconds
 from legalsat.extract.cost.kernel_cost import Products, crossed, least_times
 from legalsat.extract.kernels.joint import cached_gemm_plan
 from legalsat.extract.kernels.product_kernels import best_kernels, multiplied
@@ -33,7 +33,9 @@ def planned(work: Work, target: Target) -> StepPlan:
 
 def nanoseconds_of(plan: StepPlan) -> float:
     """Return what a step is predicted to take among others."""
-    return plan.cost.nanoseconds if isinstance(plan, GemmPlan) else among_others(plan.cost.nanoseconds)
+    if isinstance(plan, GemmPlan):
+        return plan.cost.nanoseconds
+    return among_others(plan.cost.nanoseconds, exchanged=exchanges(plan.operator))
 
 
 _COSTS: Recent[float | None] = Recent(16384)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.extract.cost.cost import NOMINAL, SECTOR_BYTES, moved_beside
+from legalsat.extract.cost.cost import NOMINAL, SECTOR_BYTES, moved_beside, relayout_nanoseconds
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_maps import is_scattered, laid, sides
 from legalsat.operators.gemm import Gemm
@@ -92,11 +92,6 @@ WRITTEN_SHARE = 1.56  # of that, since what is written waits in L2
 # an H200). What clears others' k is not told apart in these times.
 WRITTEN_CUT = 1.0
 KEPT_SHARE = 0.185  # of L2 that keeps an operand for the next wave of tiles
-# Of a kernel in front: nanoseconds, and the share of DRAM's bandwidth at which it reads and writes. By themselves pads
-# moved 2.8 to 3.7 TB/s and transposes 2.0 to 2.5 (an H100); with these, 30 products' choices among 251 kernels of every
-# form are 0.975 of the best, and were 0.968.
-PADDED_LAUNCH, PADDED_SHARE = 2290.0, 0.93
-TRANSPOSED_LAUNCH, TRANSPOSED_SHARE = 2600.0, 0.85
 SPLIT = 1204.0  # nanoseconds in which a cluster meets twice
 SPLIT_BYTES = 0.0531  # nanoseconds a byte of sums, to write them and to add up what others wrote
 SPLIT_SCATTERED = 3.0  # times as long, where rows of phases are added up along rows (7 kernels, an H100)
@@ -276,7 +271,7 @@ def least_times(products: Products, passes: tuple[bool, bool], target: Target) -
     written = of_c * m * n * products.result_size / _written_share(products)  # wherever lines begin
     moved = ((of_a * m + of_b * n) * k * size + written * products.scattered[2]) / (bandwidth * DRAM_SHARE)
     relayouts = sum(
-        _padded((1 + waste) * extent * k * size, bandwidth)  # which no transpose is faster than
+        relayout_nanoseconds((1 + waste) * extent * k * size, bandwidth)  # which no transpose is faster than
         for extent, waste, one, spared in zip(
             (of_a * m, of_b * n), products.scattered[:2], passes, (False, products.constant_b), strict=True
         )
@@ -414,18 +409,8 @@ def _relayouts(
         passes = (kernels.relaid_b if side else kernels.relaid_a) & ~spared
         exchanged = kernels.transposed_b if side else kernels.transposed_a
         moved = (1 + waste[side]) * count * products.size
-        found = found + passes * np.where(exchanged, _transposed(moved, bandwidth), _padded(moved, bandwidth))
+        found = found + passes * relayout_nanoseconds(moved, bandwidth, exchanged)
     return np.asarray(found, np.float64)
-
-
-def _padded(moved: Any, bandwidth: float) -> Any:
-    """Return the nanoseconds of a kernel in front that reads and writes so many bytes, lines as they lie."""
-    return moved / (bandwidth * PADDED_SHARE) + PADDED_LAUNCH
-
-
-def _transposed(moved: Any, bandwidth: float) -> Any:
-    """Return likewise where it exchanges the axes."""
-    return moved / (bandwidth * TRANSPOSED_SHARE) + TRANSPOSED_LAUNCH
 
 
 def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> Numbers:

@@ -36,7 +36,7 @@ def relayouts_of(
         if first != "none":
             tensor = gemm.tensors[name]
             plan = cached_plan(Copy(tensor, laid_out(tensor, first)), target, means)
-            yield InFront(name.lower(), plan, constant=name == "B" and gemm.constant_b)
+            yield InFront(name.lower(), plan, constant=name == "B" and gemm.constant_b, exchanged=first == "transpose")
 
 
 def relayouts_of_block(plan: BlockPlan) -> Iterator[InFront]:

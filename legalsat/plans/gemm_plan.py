@@ -68,11 +68,13 @@ class InFront:
         operand: whose memory is laid out anew: "a" or "b" of a product, "source" of a movement.
         plan: the movement's.
         constant: whether the operand never changes, so that it runs once for all.
+        exchanged: whether it exchanges the axes.
     """
 
     operand: str
     plan: Plan
     constant: bool
+    exchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

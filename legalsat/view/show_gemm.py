@@ -83,7 +83,8 @@ def _in_front(plan: GemmPlan) -> list[str]:
     """What lays operands out anew: the movement, by which means, what it takes among others, and its program."""
     lines = []
     for one in plan.before:
-        when = "once for all" if one.constant else f"{duration(among_others(one.plan.cost.nanoseconds))}, at each call"
+        taken = among_others(one.plan.cost.nanoseconds, exchanged=one.exchanged)
+        when = "once for all" if one.constant else f"{duration(taken)}, at each call"
         lines.append(f"  {one.operand.upper()}: {one.plan.operator} by {one.plan.access.by}, {when}")
         lines += granules_lines(one.plan, "    ")
         lines += [f"    {step}" for _, steps in role_lines(one.plan.pipeline) for step in steps]
