@@ -8,18 +8,16 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from interpreted_kernels import assert_exact
 from lacking import proven_without
 from lying import product_of
 
 import legalsat as ls
-from bench.kernels.interpreted import drawn_numbers, exact
 from legalsat.analyses.protocol.typestate import check
 from legalsat.backends.ptx.persistent import require_rows
 from legalsat.errors import LegalSatError
-from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.kernel_program import kernel_program, printed_program
 from legalsat.extract.kernels.product_kernels import product_kernels
-from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import Lines, ProductKernel
 from legalsat.program.kernel import AlignLines, Release
 from legalsat.program.pipeline import Arrive, Fence, Wait
@@ -56,12 +54,7 @@ def test_products_are_exact_whatever_lies_beside_their_elements() -> None:
     kinds = one_of_each()
     assert len({one.aligned for _, one in kinds}) == 3 and len({one.majors for _, one in kinds}) == 4
     assert any(one.cluster != (1, 1) and all(one.aligned) for _, one in kinds)
-    for seed, (gemm, kernel) in enumerate(kinds):
-        a, b = (one.astype(float) for one in drawn_numbers(gemm, seed))
-        a[3::17, -1], b[5::19, 0] = np.inf, -np.inf
-        with np.errstate(invalid="ignore"):
-            found = interpret(GemmPlan(gemm, H200, kernel), a, b, clusters=2, seed=seed)
-            assert np.array_equal(found, exact(gemm, a, b), equal_nan=True), f"{gemm}: {kernel}"
+    assert_exact(kinds)
 
 
 def test_every_kernel_keeps_its_contract() -> None:
