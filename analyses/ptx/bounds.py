@@ -18,8 +18,7 @@ SECONDS = 9.0  # of the thread's processor time for a kernel: who else is at wor
 LEAST_SECONDS = 0.3  # for one of many kernels
 MOST_BYTES = 1 << 30  # by which the process may grow
 CLEARED = 1.2e-9  # seconds a byte that it grew by, in which what is left of a check is found: its time too
-MOST_LEFT = 1 << 28  # by which checks may let it grow before what is left of them is looked for
-_SELDOM = 50_000  # objects made and not given up between two looks for garbage
+SELDOM = 1_000_000  # objects made and not given up between two looks for garbage
 _EVERY = 256  # questions between two looks at the memory
 _PAGE = 4096
 _STATM = Path("/proc/self/statm")
@@ -86,30 +85,19 @@ def _resident() -> int:
         return 0
 
 
-class _Left:
-    """What checks have left behind in the process since garbage was last looked for."""
-
-    bytes = 0
-
-
 @contextmanager
 def seldom_collected() -> Iterator[None]:
-    """Let cyclic garbage be looked for seldom meanwhile: runs make many objects, nearly none of them in cycles.
+    """Let cyclic garbage be looked for seldom meanwhile: runs make many objects, next to none of them in cycles.
 
-    What the interpreter was told before holds again afterwards; a collector that is switched off stays so. Programs
-    and runs are in cycles, and old when they are given up: after many checks all of them are looked for.
+    What the interpreter was told before holds again afterwards; a collector that is switched off stays so.
     """
-    before, held = gc.get_threshold(), _resident()
+    before = gc.get_threshold()
     if before[0]:
-        gc.set_threshold(max(before[0], _SELDOM), *before[1:])
+        gc.set_threshold(max(before[0], SELDOM), *before[1:])
     try:
         yield
     finally:
-        _Left.bytes += max(0, _resident() - held)
-        if _Left.bytes > MOST_LEFT and before[0]:
-            _Left.bytes = 0
-            gc.collect()
-        elif not gc.get_freeze_count():  # what was made is as good as looked at: else it is, all of it, right now
+        if not gc.get_freeze_count():  # what was made is as good as looked at: else it is, all of it, right now
             gc.freeze()
             gc.unfreeze()
         gc.set_threshold(*before)

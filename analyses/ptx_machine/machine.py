@@ -86,7 +86,7 @@ class Warp:
         index: in the cluster. rank: of its CTA. local: its number in the CTA.
         live: lanes that have not ended. groups: how many groups of a family it has closed, `open` whether one is begun.
         retired: groups waited for. sums: group in which registers were last used as sums of wgmma.
-        closed: what the warp knew when it closed each group of wgmma. peers: the others of its warpgroup.
+        closed: what the warp knew when it closed each group of wgmma.
         fenced_tensor: what it knew at its last fence of tcgen05 after a barrier. rested: turns and trail when it has
             last let others go on.
         group: the number of its warpgroup in the cluster, that no other has.
@@ -113,7 +113,6 @@ class Warp:
     cluster: Meeting | None = None
     patience: int = -1
     closed: list[Clocks] = field(default_factory=list)
-    peers: list[Warp] = field(default_factory=list)
     fenced_tensor: Clock | None = None
     rested: tuple[int, int] = (-1, -1)
     group: int = field(init=False)
@@ -144,6 +143,14 @@ class Meeting:
     over: bool = False
     wanted: int = 0
     line: int = 0
+
+
+def warpgroups(warps: list[Warp]) -> dict[int, list[Warp]]:
+    """Return the warps of each warpgroup by its number; they do not know each other, as cycles are dear to find."""
+    found: dict[int, list[Warp]] = {}
+    for warp in warps:
+        found.setdefault(warp.group, []).append(warp)
+    return found
 
 
 class Run(Words):
@@ -219,8 +226,7 @@ class Run(Words):
             worker = self.order.workers[index]
             self.warps.append(Warp(index, rank, local, worker, [part], mask))
             worker.live = mask
-        for warp in self.warps:
-            warp.peers = [other for other in self.warps if other.group == warp.group and other is not warp]
+        self.warpgroups = warpgroups(self.warps)
         self.living, self.left = [threads] * ranks, self.order.clocks()
         self.backwards, self.turns = backwards, self.warps[::-1] if backwards else self.warps
         self.sized = True
@@ -487,6 +493,7 @@ class Run(Words):
             known = [clock for rank, clock in meeting.relaxed if rank == warp.rank]
             if known:
                 warp.worker.likely = np.maximum.reduce(known)
+        meeting.arrivals = []
         return True
 
     def let_others_go(self, warp: Warp, part: Part) -> bool:

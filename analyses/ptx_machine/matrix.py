@@ -230,13 +230,14 @@ def _wait(program: Any, i: Instruction) -> Operation:
             return PARK
         left = units.one_address(part, pending, 0, part.mask, line)
         done = max(warp.retired["wgmma"], warp.groups["wgmma"] - left)
-        others = warp.peers
+        others = run.warpgroups[warp.group]
         if any(other.groups["wgmma"] < done for other in others):
             # A warpgroup multiplies together: what one warp sees done, all have begun.
             part.blocked = Wait(done, warps=others)
             return BLOCK
         for other in others if done else ():
-            warp.worker.learn(other.closed[done - 1])
+            if other is not warp:
+                warp.worker.learn(other.closed[done - 1])
         warp.retired["wgmma"] = done
         if warp.sums:
             left_over = max(warp.sums.values()) >= done

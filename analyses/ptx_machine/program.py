@@ -429,6 +429,10 @@ class Program:
         first, offset = (rest, 0) if held else divmod(rest, POINTED)
         return name + (f"+{first}" if first else "") + (f" at {offset}" if offset else "")
 
+    def give_up(self) -> None:
+        """Let go of all that it holds, which is in cycles with it: else the collector of garbage has to find them."""
+        vars(self).clear()
+
     # Questions of the machine.
 
     def waits_at(self, part: Part) -> int | None:

@@ -267,6 +267,8 @@ def _likely(  # noqa: PLR0917
             yield shape, program
         else:
             refuted[shape] = against
+            if program is not None:
+                program.give_up()
             if len(refuted) == 1 and shown is not None:  # what a first launch shows is not asked of each again
                 open_ = [one for one in likelier(tuple(open_), shown.masks, shown.counts) if one != shape]
 
@@ -296,27 +298,41 @@ def _check(  # noqa: PLR0917
     compiled: Program | None = None,
 ) -> KernelCheck:  # fmt: skip
     started = time.monotonic()
-    sweep: Sweep | None = None
-    reason, line = "", kernel.line
-    conditions: tuple[Precondition, ...] = ()
     try:
         program = compiled or compile_kernel(module, kernel, bounds)
+    except (Undecided, *MISREAD) as stop:
+        return _open(kernel, stop, started)
+    try:
         found = _of_shapes(module, kernel, program, fixed, boxes, bounds, work)
-        if found is not None:
-            return found
-        sweep = Sweep(program, fixed, dict(boxes), most=work)
+        return found or _swept(module, kernel, Sweep(program, fixed, dict(boxes), most=work), started)
+    except (Undecided, *MISREAD) as stop:
+        return _open(kernel, stop, started)
+    finally:
+        program.give_up()
+
+
+def _open(kernel: Kernel, stop: Exception, started: float) -> KernelCheck:
+    """Return the answer about a kernel of which nothing has been run."""
+    line, reason = _why(stop)
+    return KernelCheck(
+        kernel.name, kernel.line, (), (Unproven(line or kernel.line, reason),), 0, {}, {}, time.monotonic() - started
+    )
+
+
+def _why(stop: Exception) -> tuple[int, str]:
+    """Return where a check ends, 0 where that is not known, and why: text that no compiler prints proves nothing."""
+    return (stop.line, stop.reason) if isinstance(stop, Undecided) else (0, not_understood(stop))
+
+
+def _swept(module: PtxText, kernel: Kernel, sweep: Sweep, started: float) -> KernelCheck:
+    program, fixed, bounds = sweep.program, sweep.fixed, sweep.program.bounds
+    conditions: tuple[Precondition, ...] = ()
+    try:
         sweep, conditions = sweep_from_least(sweep)
         conditions += counts_of(sweep)
-    except Undecided as stop:
-        reason, line = stop.reason, stop.line or line
-    except MISREAD as error:
-        # Text that no compiler prints; whatever it means, it is not proven.
-        reason = not_understood(error)
-    if sweep is None:
-        open_ = (Unproven(line, reason),)
-        return KernelCheck(kernel.name, kernel.line, (), open_, 0, {}, {}, time.monotonic() - started)
-    if reason:
-        sweep.unproven[0 if reason == bounds.reason else line, reason] = None
+    except (Undecided, *MISREAD) as stop:
+        line, reason = _why(stop)
+        sweep.unproven[0 if reason == bounds.reason else line or kernel.line, reason] = None
 
     sweep.leave_open_what_may_be_dropped()
 

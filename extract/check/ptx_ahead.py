@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from legalsat.analyses.ptx_machine.launches.together import Group, go_on, run_leader, run_together
+from legalsat.analyses.ptx_machine.launches.together import go_on, run_leader, run_together
+from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.periods import Periods
 from legalsat.extract.check.ptx_failure import Values
 from legalsat.extract.check.ptx_known import key_of
@@ -73,18 +74,18 @@ def run_long_ahead(sweep: Sweep, long: Values, listed: Iterable[Values]) -> None
     keys = list(launches)
     sweep.ahead[keys[0], leader.allowed, backwards, *sweep.way(long=True)] = leader
 
-    def going_on(group: Group) -> Callable[[], None]:
-        names = {number: (keys[number], begun.allowed, backwards, *way) for number, _ in group.launches}
+    def going_on(run: Run) -> Callable[[], None]:
+        names = {number: (keys[number], begun.allowed, backwards, *way) for number, _ in run.group.launches}
 
         def go() -> None:
             for name in names.values():
                 sweep.later.pop(name, None)
-            found, more = go_on([group])
+            found, more = go_on([run])
             sweep.work += more
-            sweep.ahead |= {names[number]: run for number, run in found.items()}
+            sweep.ahead |= {names[number]: one for number, one in found.items()}
 
         sweep.later |= dict.fromkeys(names.values(), go)
         return go
 
-    for group in waiting:
-        going_on(group)
+    for run in waiting:
+        going_on(run)

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from legalsat.analyses.ptx.contract_barriers import Barrier, Barriers
-from legalsat.analyses.ptx_machine.machine import Meeting, Part, Run, Wait, Warp
+from legalsat.analyses.ptx_machine.machine import Meeting, Part, Run, Wait, Warp, warpgroups
 
 _T = TypeVar("_T")
 _HOLDERS = frozenset({dict, list, set, bytearray, np.ndarray, Counter})
@@ -32,7 +32,6 @@ def fork(run: Run) -> Run:
     warps = [_apart(warp) for warp in run.warps]
     for warp in warps:
         warp.worker = order.workers[warp.index]
-        warp.peers = [warps[other.index] for other in warp.peers]
         warp.stores = {lane: _apart(held) for lane, held in warp.stores.items()}
         warp.parts = [_apart(part) for part in warp.parts]
         if warp.cluster is not None:
@@ -41,7 +40,7 @@ def fork(run: Run) -> Run:
             if part.blocked is not None:
                 part.blocked = _wait(part.blocked, barriers, warps, meetings)
     found.meetings = {name: _meeting(one, warps, meetings) for name, one in run.meetings.items()}
-    found.warps = warps
+    found.warps, found.warpgroups = warps, warpgroups(warps)
     found.turns = warps[::-1] if run.backwards else warps
     parts = {id(old): new for was, now in zip(run.warps, warps, strict=True)
              for old, new in zip(was.parts, now.parts, strict=True)}  # fmt: skip

@@ -43,21 +43,20 @@ class Forked:
 
 @dataclass
 class Group:
-    """Launches that have gone the same way so far.
+    """Launches that have gone the same way so far, in one run, which holds them.
 
     Attributes:
-        run: of all of them. launches: their values, by number. noted: what each alone has shown of conditions.
+        launches: their values, by number. noted: what each alone has shown of conditions.
     """
 
-    run: Run
     forked: Forked
     launches: list[tuple[int, Values]]
     noted: list[tuple[bytearray, dict[Any, int]]]
 
-    def among(self, chosen: Sequence[int], run: Run) -> Group:
-        """Return some of the launches, which go on in this run."""
+    def among(self, chosen: Sequence[int], run: Run) -> Run:
+        """Let some of the launches go on in a run."""
         noted = [(bytearray(outcomes), dict(closest)) for outcomes, closest in (self.noted[n] for n in chosen)]
-        found = Group(run, self.forked, [self.launches[n] for n in chosen], noted)
+        found = Group(self.forked, [self.launches[n] for n in chosen], noted)
         run.parameters, run.group = found.launches[0][1], found
         run.apart = []
         for part in (part for warp in run.warps for part in warp.parts):
@@ -70,51 +69,44 @@ class Group:
                     held[place] = fanned([value.values[n] for n in chosen])
         if len(chosen) == 1:
             run.code = run.program.code
-        return found
+        return run
 
-    def parted(self, first: int = -1) -> list[Group]:
+    def parted(self, run: Run, first: int = -1) -> list[Run]:
         """Return the launches by what they have where lanes wait for one value: those who part the fewest go on.
 
         `first`: the number of a launch whose group goes on in this run, and comes first; the largest one when left out.
         """
-        run = self.run
-        listed = [sorted(self._classes(part), key=lambda one: (self._has(one, first), len(one))) for part in run.apart]
+        listed = [
+            sorted(self._classes(run, part), key=lambda one: (self._has(one, first), len(one))) for part in run.apart
+        ]
         classes = max(listed, key=lambda one: len(one[-1]))
         return [self.among(one, run if one is classes[-1] else fork(run)) for one in classes][::-1]
 
     def _has(self, chosen: Sequence[int], number: int) -> bool:
         return any(self.launches[n][0] == number for n in chosen)
 
-    def _classes(self, part: Part) -> list[list[int]]:
+    def _classes(self, run: Run, part: Part) -> list[list[int]]:
         places = [place for place in self.forked.needs[part.pc] if type(part.registers[place]) is Fan]
         taken = self.forked.takes.get(part.pc, ())
         found: list[list[int]] = []
         for n in range(len(self.launches)):
             for one in found:
-                if all(self._agree(part, p, n, one[0]) for p in places) and self._take_same(taken, n, one[0]):
+                agree = all(_agree(run, part, p, n, one[0]) for p in places)
+                if agree and all(self._taken(run, key, n) == self._taken(run, key, one[0]) for key in taken):
                     one.append(n)
                     break
             else:
                 found.append([n])
         return found
 
-    def _agree(self, part: Part, place: int, a: int, b: int) -> bool:
-        x, y = (part.registers[place].values[n] for n in (a, b))
-        if type(x) is int and type(y) is int and place in self.run.program.predicates:
-            return not (x ^ y) & part.mask
-        return same(x, y)
-
-    def _take_same(self, keys: Sequence[str], a: int, b: int) -> bool:
-        return all(self._taken(key, a) == self._taken(key, b) for key in keys)
-
-    def _taken(self, key: str, n: int) -> int | None:
+    def _taken(self, run: Run, key: str, n: int) -> int | None:
         """Return what an instruction takes from a launch: of work that it asks for, whether there is more."""
         held = self.launches[n][1].get(key)
-        return held if key != CANCELLED or held is None else min(held, self.run.cancelled + 1)
+        return held if key != CANCELLED or held is None else min(held, run.cancelled + 1)
 
-    def are_one(self, part: Part) -> bool:
+    def are_one(self, run: Run, part: Part) -> bool:
         """Do all launches agree on what lanes need? Then they have one value from now on."""
-        if len(self._classes(part)) > 1:
+        if len(self._classes(run, part)) > 1:
             return False
         held = part.registers
         for place in self.forked.needs[part.pc]:
@@ -122,17 +114,24 @@ class Group:
                 held[place] = held[place].values[0]
         return True
 
-    def runs(self) -> dict[int, Run]:
+    def runs(self, run: Run) -> dict[int, Run]:
         """Return the run of each launch by its number, with what it alone has shown."""
         found = {}
         for (number, values), (outcomes, closest) in zip(self.launches, self.noted, strict=True):
-            run = found[number] = copy(self.run)
-            run.parameters, run.group = values, None
-            run.outcomes = bytearray(a | b for a, b in zip(run.outcomes, outcomes, strict=True))
-            run.closest = dict(run.closest)
+            own = found[number] = copy(run)
+            own.parameters, own.group = values, None
+            own.outcomes = bytearray(a | b for a, b in zip(run.outcomes, outcomes, strict=True))
+            own.closest = dict(run.closest)
             for key, apart in closest.items():
-                run.closest[key] = min(run.closest.get(key, apart), apart)
+                own.closest[key] = min(own.closest.get(key, apart), apart)
         return found
+
+
+def _agree(run: Run, part: Part, place: int, a: int, b: int) -> bool:
+    x, y = (part.registers[place].values[n] for n in (a, b))
+    if type(x) is int and type(y) is int and place in run.program.predicates:
+        return not (x ^ y) & part.mask
+    return same(x, y)
 
 
 def run_together(first: Run, launches: Sequence[Values]) -> tuple[dict[int, Run], int]:
@@ -146,10 +145,10 @@ def run_together(first: Run, launches: Sequence[Values]) -> tuple[dict[int, Run]
         The runs that have ended, and in which all is right, by the number of the launch, and how many instructions were
         followed.
     """
-    return go_on([_group(first, launches)])
+    return go_on([_grouped(first, launches)])
 
 
-def run_leader(first: Run, launches: Sequence[Values]) -> tuple[Run | None, list[Group], int]:
+def run_leader(first: Run, launches: Sequence[Values]) -> tuple[Run | None, list[Run], int]:
     """Run the first of several launches to its end, or until the states of its loops have repeated.
 
     Args:
@@ -157,11 +156,11 @@ def run_leader(first: Run, launches: Sequence[Values]) -> tuple[Run | None, list
         launches: the values of all.
 
     Returns:
-        Its run, None where something is wrong or undecided; the groups of those that have parted from it, which have
-        not gone on (`go_on`); and how many instructions were followed.
+        Its run, None where something is wrong or undecided; runs of groups of those that have parted from it, which
+        have not gone on (`go_on`); and how many instructions were followed.
     """
-    periods, waiting = first.periods, list[Group]()
-    group = _group(first, launches)
+    periods, waiting = first.periods, list[Run]()
+    _grouped(first, launches)
     while True:
         try:
             first.run()
@@ -169,33 +168,33 @@ def run_leader(first: Run, launches: Sequence[Values]) -> tuple[Run | None, list
             return None, [], first.work
         if first.cut or not first.apart:
             break
-        group, *others = group.parted(0)
+        _, *others = first.group.parted(first, 0)
         for one in others:
-            one.run.periods = None
+            one.periods = None
         waiting += others
     if _wrong(first):
         return None, [], first.work
-    found = group.runs()[0]
+    found = first.group.runs(first)[0]
     found.periods = periods
     return found, waiting, first.work
 
 
-def _group(first: Run, launches: Sequence[Values]) -> Group:
-    """Return launches as a group that has not begun, in a run of the first one."""
+def _grouped(first: Run, launches: Sequence[Values]) -> Run:
+    """Let a run of the first of several launches, which has not begun, be that of all of them."""
     forked = _forked(first.program, launches)
     first.code = forked.code
     noted: list[tuple[bytearray, dict[Any, int]]] = [(bytearray(len(first.outcomes)), {}) for _ in launches]
-    group = first.group = Group(first, forked, [*enumerate(launches)], noted)
+    first.group = Group(forked, [*enumerate(launches)], noted)
     _begin(first, launches)
-    return group
+    return first
 
 
-def go_on(groups: Sequence[Group]) -> tuple[dict[int, Run], int]:
+def go_on(runs: Sequence[Run]) -> tuple[dict[int, Run], int]:
     """Run launches of groups on, until each has ended, or something is wrong or undecided; return them as above."""
-    open_, found, work = list(groups), dict[int, Run](), 0
+    open_, found, work = list(runs), dict[int, Run](), 0
     while open_:
-        group = open_.pop()
-        run, before = group.run, group.run.work
+        run = open_.pop()
+        before = run.work
         try:
             run.run()
         except MISSED:
@@ -203,9 +202,9 @@ def go_on(groups: Sequence[Group]) -> tuple[dict[int, Run], int]:
         finally:
             work += run.work - before
         if run.apart:
-            open_ += group.parted()
+            open_ += run.group.parted(run)
         elif not _wrong(run):
-            found |= group.runs()
+            found |= run.group.runs(run)
     return found, work
 
 
@@ -305,7 +304,7 @@ def _for_all(inner: Operation, places: list[int], *, always: bool) -> Operation:
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         held = part.registers
-        if (always or any(type(held[place]) is Fan for place in places)) and not run.group.are_one(part):
+        if (always or any(type(held[place]) is Fan for place in places)) and not run.group.are_one(run, part):
             return APART
         return inner(run, warp, part)
 
