@@ -58,7 +58,7 @@ def test_launches_that_part_from_one_without_end_go_on_as_by_themselves(backward
     single = Run(program, launches[0], {}, periods=Periods(program.conditions.stages), backwards=backwards)
     single.run()
     assert single.periods is not None and leader.periods.found == single.periods.found
-    assert sorted(n for group in waiting for n, _ in group.launches) == list(range(1, len(launches)))
+    assert sorted(n for run in waiting for n, _ in run.group.launches) == list(range(1, len(launches)))
     found, more = go_on(waiting)
     each = [alone(program, one, backwards=backwards) for one in launches[1:]]
     assert [shown(found[n]) for n in range(1, len(launches))] == list(map(shown, each))

@@ -192,6 +192,11 @@ class Access(NamedTuple):
     kind: str
 
 
+def access_of(agent: int, epoch: int, line: int, kind: str) -> Access:
+    """Return a use of memory, quicker than by its class: there are many."""
+    return tuple.__new__(Access, (agent, epoch, line, kind))
+
+
 class ByPeers(NamedTuple):
     """What a warp of a warpgroup has read, as its peers do: see `Order.read_by_peers`."""
 
@@ -363,7 +368,7 @@ class Order:
                         sure=kind != "guess",
                     )
         if not same:
-            self.accesses.append(Access(agent, epoch, line, kind))
+            self.accesses.append(access_of(agent, epoch, line, kind))
             memory.has_read(regions, agent, len(self.accesses) - 1)
             if kind == "wgmma":
                 self._multiplied[id(cells)] = (memory.writes, agent, epoch, line), writers
@@ -512,7 +517,7 @@ class Order:
         return open_
 
     def _add(self, agent: int, epoch: int, kind: str, line: int) -> int:
-        self.accesses.append(Access(agent, epoch, line, kind))
+        self.accesses.append(access_of(agent, epoch, line, kind))
         return len(self.accesses) - 1
 
     @staticmethod

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from legalsat.analyses.ptx.clocks import Clock, Clocks, Worker
-from legalsat.analyses.ptx.contract import Access, Order
+from legalsat.analyses.ptx.contract import Order, access_of
 from legalsat.analyses.ptx_machine.memory import in_words
 
 MAX_COUNT = 2**20 - 1  # FACTS MB-02
@@ -31,8 +31,7 @@ class Arriving:
     boxes: int = 1
 
 
-@dataclass(slots=True)
-class PassedWait:
+class PassedWait(NamedTuple):
     """A wait that concluded that a phase was over: by which warp, in which line of work, at which time and turn."""
 
     worker: int
@@ -101,6 +100,9 @@ class Barriers:
 
     Args:
         boxes: bytes that a load of each map brings, where known.
+
+    Attributes:
+        starters: warps that have initialised some.
     """
 
     def __init__(self, order: Order, boxes: dict[str, int]) -> None:
@@ -111,6 +113,7 @@ class Barriers:
         self.equations: list[Bytes] = []
         self.late: dict[int, int] = {}
         self.overtaken: list[tuple[PassedWait, int, int]] = []
+        self.starters: set[int] = set()
 
     def start(self, worker: Worker, lanes: int, address: int, count: int, line: int) -> None:
         """Initialise a barrier."""
@@ -133,9 +136,12 @@ class Barriers:
         agent, base = (last.agent, last.base + last.phase + 2) if last is not None else (order.agent(), 0)
         started = Barrier(address, count, agent, line, order.clocks(), cells, base, pending=count, starter=worker.index)
         self.live[address] = self.last[address] = started
+        self.starters.add(worker.index)
 
     def fence_starts(self, worker: Worker, *, releases: bool) -> None:
         """Let asynchronous units see the barriers that a warp has initialised (FACTS FN-05); `releases`: others too."""
+        if worker.index not in self.starters:
+            return
         for barrier in self.live.values():
             if barrier.starter == worker.index:
                 barrier.fenced_start = True
@@ -214,7 +220,7 @@ class Barriers:
             message = f"a barrier is used that {order.use_of(over[0])} has overwritten"
             order.find("barrier_destroyed", line, message, f"overwritten at line {over[0].line}")
         if not over and (self._sees_start(worker, barrier) or worker.behind.issuperset(writers)):
-            accesses.append(Access(agent, worker.time, line, "barrier"))
+            accesses.append(access_of(agent, worker.time, line, "barrier"))
             shared.has_read(regions, agent, len(accesses) - 1)
         else:
             order.read(shared, cells, worker, agent, worker.time, "barrier", line)

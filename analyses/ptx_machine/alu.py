@@ -80,9 +80,15 @@ def _blended(new: int, old: int, mask: int) -> NDArray[np.uint64]:
 
 def even(value: Value) -> Value:
     """Return an array that is the same in all lanes as an int."""
-    if isinstance(value, np.ndarray) and (value == value[0]).all():
+    if isinstance(value, np.ndarray) and all_same(value):
         return int(value[0])
     return value
+
+
+def all_same(numbers: NDArray[Any]) -> bool:
+    """Are numbers of 64 bits all the same? Of so few, to compare bytes is several times quicker."""
+    held = numbers.tobytes()
+    return held == held[:8] * numbers.size
 
 
 def signed(value: Value, bits: int) -> Value:

@@ -71,7 +71,9 @@ def _narrowed(program: Any, registers: list[Value], mask: int, at: int) -> list[
     if not mask & mask - 1:
         lane = mask.bit_length() - 1
         for place in program.alive(at):
-            found[place] = in_lane(found[place], lane)
+            value = found[place]
+            if value is not None and type(value) is not int:
+                found[place] = in_lane(value, lane)
     return found
 
 

@@ -218,10 +218,19 @@ def _pack(program: Any, i: Instruction, guard: tuple[int, int]) -> Operation:
 
     again = remembered(joined)
 
+    def pack_two(run: Run, warp: Warp, part: Part) -> int | None:
+        held = part.registers
+        low, high = held[first], held[second]
+        held[target] = low | high << bits if type(low) is int and type(high) is int else again(low, high)
+        return None
+
     def pack(run: Run, warp: Warp, part: Part) -> int | None:
         values = [part.registers[one] for one in sources]
         value = again(*values) if np.ndarray in map(type, values) else joined(*values)
         assign(part, target, value, guard, line)
         return None
 
+    if len(sources) == 2 and guard[0] < 0:
+        first, second = sources
+        return pack_two
     return pack

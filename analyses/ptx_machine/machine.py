@@ -362,15 +362,16 @@ class Run(Words):
                 return moved
             moved = True
             self.first = begin = part.pc
+            pc = begin
             while True:
-                pc = part.pc
                 signal = code[pc](self, warp, part)
                 if signal is None:
-                    part.pc = pc + 1
+                    part.pc = pc = pc + 1
                     continue
                 if signal == PASS:
-                    part.pc += 1
-                    begin += part.pc - pc - 1
+                    passed = part.pc - pc
+                    part.pc = pc = pc + passed + 1
+                    begin += passed
                     continue
                 ways.add((self.first, pc))
                 if signal == JUMP:
@@ -390,7 +391,7 @@ class Run(Words):
                     if len(parts) > 1:
                         break
                     self.current, self.first = part, part.pc
-                    begin = part.pc
+                    begin = pc = part.pc
                 else:
                     self._rest(warp, part, signal)
                     break

@@ -119,7 +119,9 @@ class Shadow:
     def of(self, cells: Cells) -> list[int]:
         """Return the regions of which cells consist, which have the history of those from which they were split."""
         regions = self.regions
-        found = regions.known.get(key_of(cells)) or regions.of(cells)
+        # Arrays that are known by identity are kept, so that no other one has it.
+        key = (cells.start, cells.stop) if type(cells) is slice else id(cells)
+        found = regions.known.get(key) or regions.of(cells)
         if len(self._writer) < len(regions.parents):
             self._follow()
         return found

@@ -12,7 +12,7 @@ from legalsat.analyses.ptx.contract import ARRIVAL, Undecided
 from legalsat.analyses.ptx.contract_values import agrees, lanes_agree
 from legalsat.analyses.ptx.instruction import Instruction, operation_of, results_of, vector, width_of
 from legalsat.analyses.ptx_machine import cancel, copies, fences, maps, matrix, rows
-from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, lanes_of
+from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, all_same, lanes_of
 from legalsat.analyses.ptx_machine.guards import active, assign, guard_of
 from legalsat.analyses.ptx_machine.launches import data
 from legalsat.analyses.ptx_machine.launches.loads import parameter_of
@@ -160,8 +160,8 @@ def known_lanes(part: Part, place: int, offset: int, lanes: int, line: int) -> A
         return value + offset
     if value is None:
         raise Undecided(line, "an address depends on data")
-    chosen = value[lanes_of(lanes)]
-    if (chosen == chosen[0]).all():
+    chosen = value if lanes == FULL else value[lanes_of(lanes)]
+    if all_same(chosen):
         return int(chosen[0]) + offset
     return chosen.astype(np.int64) + offset
 
@@ -313,7 +313,7 @@ def _arrive(program: Any, i: Instruction) -> Operation:
     result = program.slot(state, line) if state else -1
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        lanes = active(part, guard, line)
+        lanes = part.mask if guard[0] < 0 else active(part, guard, line)
         if not lanes:
             return None
         addresses = shared_places(part, place, offset, lanes, line)
@@ -355,13 +355,14 @@ def _wait(program: Any, i: Instruction, at: int) -> Operation:
     of_arrivals = not by_parity and _only_arrivals_write(program, operands[2])
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
-        lanes = active(part, guard, line)
+        lanes = part.mask if guard[0] < 0 else active(part, guard, line)
         if not lanes:
             return None
         address = shared_place(part, place, offset, lanes, line)
         if of_arrivals and part.registers[parity] is None:
             run.order.find("arrivals_missing", line, "this wait takes the state of an arrival that is not made")
-        wanted = one_address(part, parity, 0, lanes, line)
+        wanted = part.registers[parity]
+        wanted = wanted if type(wanted) is int else one_address(part, parity, 0, lanes, line)
         found = run.barriers.target(warp.worker, lanes, address, wanted, line, by_parity=by_parity)
         if found is None:
             raise Undecided(line, "a wait on no barrier")

@@ -54,9 +54,14 @@ def fork(run: Run) -> Run:
 def _apart(one: _T) -> _T:
     """Return a copy of an object with containers of its own, which hold the same."""
     found = object.__new__(type(one))
-    for name in getattr(one, "__slots__", None) or vars(one):
-        held = getattr(one, name)
-        setattr(found, name, held.copy() if type(held) in _HOLDERS else held)
+    slots = getattr(one, "__slots__", None)
+    if slots is None:
+        held = vars(one)
+        vars(found).update({name: value.copy() if type(value) in _HOLDERS else value for name, value in held.items()})
+        return found
+    for name in slots:
+        value = getattr(one, name)
+        setattr(found, name, value.copy() if type(value) in _HOLDERS else value)
     return found
 
 

@@ -105,7 +105,7 @@ def note(run: Run, part: Part, listed: list[Noted]) -> None:
 
 
 def watching(
-    inner: Operation, listed: list[tuple[int, Watch]], note: Callable[[Run, Part, list[Noted]], None] = note
+    inner: Operation, listed: list[tuple[int, Watch]], noting: Callable[[Run, Part, list[Noted]], None] = note
 ) -> Operation:
     """Return an operation that notes how conditions turn out, before it uses or after it computes them.
 
@@ -114,15 +114,39 @@ def watching(
     noted = [(number, watch.place, () if watch.ended else watch.compared, watch) for number, watch in listed]
     before, after = ([one[:3] for one in noted if one[3].condition.used is used] for used in (True, False))
 
+    if len(listed) == 1 and noting is note and not noted[0][2]:
+        return _watching_one(inner, *noted[0][:2], used=bool(before))
+
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         if before:
-            note(run, part, before)
+            noting(run, part, before)
         signal = inner(run, warp, part)
         if after and signal != APART:
-            note(run, part, after)
+            noting(run, part, after)
         return signal
 
     return operation
+
+
+def _watching_one(inner: Operation, number: int, place: int, *, used: bool) -> Operation:
+    """Return the same of one condition that compares nothing, which is what there is most of."""
+
+    def using(run: Run, warp: Warp, part: Part) -> int | None:
+        value = part.registers[place]
+        if value is not None:
+            taken = value & part.mask
+            run.outcomes[number] |= FALSE if not taken else TRUE if taken == part.mask else TRUE | FALSE
+        return inner(run, warp, part)
+
+    def computing(run: Run, warp: Warp, part: Part) -> int | None:
+        signal = inner(run, warp, part)
+        value = part.registers[place]
+        if value is not None and signal != APART:
+            taken = value & part.mask
+            run.outcomes[number] |= FALSE if not taken else TRUE if taken == part.mask else TRUE | FALSE
+        return signal
+
+    return using if used else computing
 
 
 def _apart(part: Part, first: int, second: int, bits: int) -> int:
