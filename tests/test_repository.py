@@ -203,6 +203,19 @@ def test_unknown_names_are_attribute_errors() -> None:
         legalsat.sythesize  # noqa: B018
 
 
+def test_parts_of_the_ptx_machine_can_be_imported_first() -> None:
+    """They make each other's operations: whichever comes first, the others find it."""
+    code = """
+import importlib, sys
+for name in sys.argv[1:]:
+    for known in [one for one in sys.modules if one.partition(".")[0] == "legalsat"]:
+        del sys.modules[known]
+    importlib.import_module("legalsat." + name)
+"""
+    names = [f"analyses.ptx_machine.{one}" for one in ("copies", "matrix", "cancel")] + ["extract.check.ptx_sweep"]
+    subprocess.run([sys.executable, "-c", code, *names], check=True, cwd=ROOT)
+
+
 def test_importing_the_package_loads_no_solver() -> None:
     code = "import sys, legalsat; print([m for m in sys.argv[1:] if m in sys.modules])"
     command = [sys.executable, "-c", code, "z3", "egglog", "islpy", "triton", "numpy"]

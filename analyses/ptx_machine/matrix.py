@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.analyses.ptx.contract import ARRIVAL, UNWRITTEN, Undecided
 from legalsat.analyses.ptx.instruction import Instruction, immediate, vector
-from legalsat.analyses.ptx_machine import fences, units
-from legalsat.analyses.ptx_machine.copies import ranks_of
+from legalsat.analyses.ptx_machine import copies, fences, units
 from legalsat.analyses.ptx_machine.guards import active, guard_of
 from legalsat.analyses.ptx_machine.machine import (
     BLOCK,
@@ -439,7 +438,7 @@ def _commit_to(program: Any, i: Instruction) -> Operation:
         address = units.shared_place(part, *place, lanes, line)
         targets = [address]
         if mask >= 0:
-            ranks = ranks_of(run, units.one_address(part, mask, 0, lanes, line), line)
+            ranks = copies.ranks_of(run, units.one_address(part, mask, 0, lanes, line), line)
             targets = [rank * SHARED_BYTES + address % SHARED_BYTES for rank in ranks]
         clocks = warp.worker.passed_on(lanes)
         clocks[0, _unit(run, warp)] = warp.counts.get("tcgen05", 0)
