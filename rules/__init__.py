@@ -69,6 +69,7 @@ GRANULE_RULES = tuple(rule for rule in RULES if rule.site == "GranuleMove")
 REGISTER_RULES = tuple(rule for rule in RULES if rule.site == "RegisterTile")
 MATRIX_RULES = tuple(rule for rule in RULES if rule.site == "MatrixRead")
 PRODUCT_RULES = tuple(rule for rule in RULES if rule.site == "ProductTypes")
+MULTIPLY_RULES = tuple(rule for rule in TENSOR_MEMORY_RULES if rule.site == "Tcgen05Mma")
 UNIT_AXIS_RULES = tuple(rule for rule in RULES if rule.site == "UnitAxes")
 WGMMA_RULES = tuple(rule for rule in RULES if rule.site == "WgmmaMultiply")
 

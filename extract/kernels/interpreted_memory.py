@@ -37,7 +37,7 @@ from legalsat.extract.kernels.product_maps import (
 )
 from legalsat.extract.kernels.slices import added_of, added_up
 from legalsat.operators.gemm import Gemm, sums_of
-from legalsat.plans.product_kernel import BLOCK_ROWS, LINES_ALIKE, WARPGROUP, WARPS, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, ISSUED_ROWS, LINES_ALIKE, WARPGROUP, WARPS, ProductKernel
 from legalsat.program.kernel import KernelProgram
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import plain
@@ -220,6 +220,7 @@ class Cta:
         self.own = kernel.tile[0] // BLOCK_ROWS // readers
         self.depth = kernel.tile[2] // len(kernel.b.offsets[0])  # of a step
         self.sums = {i: np.zeros((self.own, BLOCK_ROWS, kernel.summed)) for i in range(kernel.warpgroups)}
+        self.summed = np.zeros((kernel.accumulators, *kernel.tile[:2]))  # in tensor memory
         self.taken: dict[int, tuple[Tile, Numbers] | None] = dict.fromkeys(range(kernel.warpgroups))
         self.fragments: dict[int, Numbers] = {}
         self.parts = parts_across(kernel, launched.result_type.bytes)
@@ -333,6 +334,27 @@ class Cta:
                 places = _read(operand, first + block, step, self.depth, self.launched.gemm.dtype.bits)
                 self.sums[consumer][block] += self.numbers(at + places) @ columns.T
 
+    def sum_up(self, accumulator: int, stage: int, *, begins: bool) -> None:
+        """Multiply a stage into an accumulator in tensor memory, or to the first of its sums."""
+        operand, bits = self.kernel.a, self.launched.gemm.dtype.bits
+        assert operand is not None
+        sums = self.summed[accumulator]
+        if begins:
+            sums[:] = 0
+        for step in range(len(operand.offsets[0])):
+            columns = self.columns(stage, step)
+            for block in range(len(operand.offsets)):
+                places = stage * self.memory.stage_bytes + _read(operand, block, step, self.depth, bits)
+                rows = slice(block * operand.block, (block + 1) * operand.block)
+                sums[rows] += self.numbers(places) @ columns.T
+
+    def fetch(self, consumer: int, accumulator: int, tile: Tile) -> None:
+        """Hold what a consumer has of an accumulator in tensor memory."""
+        rows = self.own * BLOCK_ROWS
+        own = self.summed[accumulator, consumer * rows : (consumer + 1) * rows]
+        self.sums[consumer][:] = own.reshape(self.sums[consumer].shape)
+        self.take(consumer, tile)
+
     def read_rows(
         self, consumer: int, places: tuple[int, int], steps: tuple[int, ...], member: tuple[int, ...]
     ) -> None:
@@ -405,16 +427,20 @@ class Cta:
     def part(self, consumer: int, part: int, warp: int) -> tuple[int, int, slice]:
         """Return the block, the first row in it, and the columns of a warp's part of C."""
         block, chunk = divmod(part, self.parts)
+        if self.kernel.issues:  # a warp has 32 lanes of tensor memory, of which it fetches 16 at a time
+            block, first = divmod((warp * (ISSUED_ROWS // BLOCK_ROWS) + block) * STORE_ROWS, BLOCK_ROWS)
+        else:
+            first = warp * STORE_ROWS
         if self.kernel.in_rows:
-            return block, warp * 16 + chunk * 8, slice(None)
+            return block, first + chunk * 8, slice(None)
         if self.kernel.turns:  # boxes of the block, those that go on along its columns side by side
             rows, count = turned_box(self.kernel, self.launched.result_type.bytes)
             columns = WARPS * rows // BLOCK_ROWS * count
             first = first_column(self.kernel, chunk, columns) + warp * count % columns
             return block, warp * count // columns * rows, slice(first, first + count)
         columns = box_columns(self.kernel, self.launched.result_type.bytes)
-        first = first_column(self.kernel, chunk, columns)
-        return block, warp * 16, slice(first, first + columns)
+        left = first_column(self.kernel, chunk, columns)
+        return block, first, slice(left, left + columns)
 
     def buffer(self, consumer: int, warp: int, stage: int) -> tuple[int, int]:
         """Return where a warp's buffer lies, and its bytes."""

@@ -22,17 +22,21 @@ from legalsat.program import kernel as k
 from legalsat.program.kernel import KernelProgram
 from legalsat.program.pipeline import (
     Advance,
+    Allocate,
     Arrive,
     At,
     AwaitGrid,
     Commit,
+    CommitTo,
     Expect,
     Fence,
+    Free,
     LaunchDependents,
     Loop,
     Multiply,
     Read,
     Registers,
+    Relinquish,
     Start,
     Store,
     Sync,
@@ -130,9 +134,11 @@ class _Warps:
     part: int = 0
     short: bool = False
     groups: dict[str, deque[list[Callable[[], None]]]] = field(
-        default_factory=lambda: {"wgmma": deque(), "bulk": deque()}
+        default_factory=lambda: {"wgmma": deque(), "bulk": deque(), "tcgen05": deque()}
     )
-    open: dict[str, list[Callable[[], None]]] = field(default_factory=lambda: {"wgmma": [], "bulk": []})
+    open: dict[str, list[Callable[[], None]]] = field(
+        default_factory=lambda: {"wgmma": [], "bulk": [], "tcgen05": []}
+    )
 
     def item(self, at: At) -> int:
         return self.counts.get(at.cursor, 0) + at.offset
@@ -147,7 +153,7 @@ class _Cluster:
     def __init__(self, launched: Launched, program: k.KernelProgram, number: int, drawn: random.Random) -> None:
         self.launched, self.program, self.number, self.drawn = launched, program, number, drawn
         self.stages = {ring.name: ring.stages for ring in program.barriers}
-        self.stages |= {ring.name: ring.stages for ring in program.buffers}
+        self.stages |= {ring.name: ring.stages for ring in (*program.buffers, *program.sums)}
         self.ctas = [Cta(launched, program, rank) for rank in range(program.ctas)]
         self.barriers = {
             (cta.rank, ring.name, stage): _Barrier(ring.arrivals, ring.arrivals)
@@ -281,7 +287,11 @@ class _Cluster:
         assert warps.tile is not None
         stage = warps.item(op.reads[0][1]) % self.stages["B"]
         steps = warps.tile.last_steps if warps.short else len(self.launched.kernel.b.offsets[0])
-        warps.open["wgmma"].append(lambda: warps.cta.multiply(warps.number, stage, steps))
+        if op.unit == "wgmma":
+            warps.open["wgmma"].append(lambda: warps.cta.multiply(warps.number, stage, steps))
+            return
+        to, begins = warps.item(op.at) % self.stages[op.sums], warps.k_tile == 0
+        warps.open["tcgen05"].append(lambda: warps.cta.sum_up(to, stage, begins=begins))
 
     def read_rows(self, warps: _Warps, op: k.ReadRows) -> None:
         stages = self.stages["A"]
@@ -296,6 +306,15 @@ class _Cluster:
     def commit(self, warps: _Warps, op: Commit) -> None:
         warps.groups[op.family].append(warps.open[op.family])
         warps.open[op.family] = []
+
+    def commit_to(self, warps: _Warps, op: CommitTo) -> None:
+        barrier = self.barrier(warps, op.barrier, op.at)
+        warps.groups["tcgen05"].append([*warps.open["tcgen05"], lambda: barrier.change(arrived=1)])
+        warps.open["tcgen05"] = []
+
+    def fetch(self, warps: _Warps, op: k.FetchSums) -> None:
+        assert warps.tile is not None
+        warps.cta.fetch(warps.number, warps.item(op.at) % self.stages[op.sums], warps.tile)
 
     def wait_group(self, warps: _Warps, op: WaitGroup) -> None:
         while len(warps.groups[op.family]) > op.pending:
@@ -378,6 +397,8 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     Arrive: _Cluster.arrive,
     Multiply: _Cluster.multiply,
     Commit: _Cluster.commit,
+    CommitTo: _Cluster.commit_to,
+    k.FetchSums: _Cluster.fetch,
     WaitGroup: _Cluster.wait_group,
     Sync: _Cluster.sync,
     Advance: _Cluster.advance,
@@ -386,6 +407,8 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     Store: _Cluster.store,
     Read: _Cluster.read,
     **dict.fromkeys(
-        (k.FindRows, k.FindGroups, AwaitGrid, LaunchDependents, k.MeetSetup, Start, Fence, Registers), _nothing
+        (k.FindRows, k.FindGroups, k.FindColumns, AwaitGrid, LaunchDependents, k.MeetSetup, Start, Fence, Registers),
+        _nothing,
     ),
+    **dict.fromkeys((Allocate, Relinquish, Free), _nothing),  # a CTA has all of its tensor memory
 }

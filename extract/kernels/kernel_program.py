@@ -18,6 +18,8 @@ from legalsat.program.kernel import (
     Body,
     Clear,
     ClearOthers,
+    FetchSums,
+    FindColumns,
     FindGroups,
     FindRows,
     IfLate,
@@ -42,22 +44,27 @@ from legalsat.program.kernel import (
 )
 from legalsat.program.pipeline import (
     Advance,
+    Allocate,
     Arrive,
     At,
     AwaitGrid,
     BarrierRing,
     BufferRing,
     Commit,
+    CommitTo,
     Expect,
     Fence,
+    Free,
     LaunchDependents,
     Loop,
     Multiply,
     Pipeline,
     Read,
     Registers,
+    Relinquish,
     Start,
     Store,
+    SumsRing,
     Sync,
     Trips,
     UseSums,
@@ -69,8 +76,11 @@ from legalsat.program.pipeline import (
 NARROW_COLUMNS = 64  # of a tile whose accumulators leave registers for the fragments of two stages of A
 LOADED, ALIGNED, MULTIPLIED, STORED = At("loaded"), At("aligned"), At("multiplied"), At("stored")
 CLEARED = At("cleared")
+SUMMED = At("summed")  # of the accumulators in tensor memory
 BEFORE, NEXT = At("multiplied", -1), At("multiplied", 1)  # stages of the k-tiles before and after
 SUMS, OWN_C = "accumulator {i}", "C{i}"
+IN_TENSOR_MEMORY = "accumulators"
+FETCH, MET = Fence("tcgen05.after"), Fence("tcgen05.before")  # what orders tensor memory with waits, and with arrivals
 BY_THREADS = {"rows": Read, "lapped": StoreSectors, "elements": StoreElements}  # how rows leave that a warp laid down
 
 
@@ -124,13 +134,14 @@ class _Program:
     def whole(self) -> KernelProgram:
         kernel, stages = self.kernel, self.kernel.stages
         parts = [f"A{i}" for i in range(self.readers)] if kernel.realign == "tiles" else ["A"]
-        arrivals = self.sharing(self.by_boxes) * self.readers * WARPS
+        arrivals = 1 if kernel.issues else self.sharing(self.by_boxes) * self.readers * WARPS
         brought = bool(self.boxed) and not kernel.clipped  # by boxes, which nobody changes before it is multiplied
         return KernelProgram(
             barriers=(
                 BarrierRing("full", stages, brought + WARPS * kernel.mends, brought * sum(self.boxed.values())),
                 BarrierRing("empty", stages, arrivals),
                 *self.mended(),
+                *self.accumulated(),
             ),
             buffers=(
                 *(BufferRing(name, stages, self.a_bytes // len(parts)) for name in parts),
@@ -138,11 +149,15 @@ class _Program:
                 *(BufferRing(f"lines of {name}", stages, size) for name, size in self.lines.items()),
                 *self.results(),
             ),
-            setup=(*map(Start, ("full", "empty", *(one.name for one in self.mended()))), Fence("mbarrier_init")),
+            setup=(
+                *map(Start, ("full", "empty", *(one.name for one in (*self.mended(), *self.accumulated())))),
+                Fence("mbarrier_init"),
+            ),
             everybody=(MeetSetup(), AwaitGrid(), *([FindGroups()] if kernel.groups else [])),
             roles=(
                 KernelRole("consumer", self.consumer(), kernel.warpgroups),
                 KernelRole("producer", self.producer(), one_thread=True),
+                *([KernelRole("issuer", self.issuer(), one_thread=True)] if kernel.issues else []),
                 *([KernelRole("aligner", self.aligner())] if self.lines else []),
                 *([KernelRole("clearer", self.clearer())] if kernel.clipped else []),
             ),
@@ -150,6 +165,7 @@ class _Program:
             least_k_tiles=kernel.fewest_k_tiles,
             batch=kernel.batch,
             loose=kernel.loose,
+            sums=(SumsRing(IN_TENSOR_MEMORY, kernel.accumulators),) if kernel.issues else (),
         )
 
     def sharing(self, operands: str) -> int:
@@ -167,6 +183,13 @@ class _Program:
         return BarrierRing("lines", stages, 1, sum(self.lines.values())), BarrierRing(
             "read", stages, self.sharing(self.by_lines) * WARPS
         )
+
+    def accumulated(self) -> tuple[BarrierRing, ...]:
+        """Return the barriers of accumulators in tensor memory: when one has been summed up, and when it was fetched."""
+        kernel, count = self.kernel, self.kernel.accumulators
+        if not kernel.issues:
+            return ()
+        return BarrierRing("summed", count, 1), BarrierRing("fetched", count, kernel.warpgroups * WARPS)
 
     def results(self) -> list[BufferRing]:
         """Return the buffers through which C leaves: of each consumer, or of all where they share it."""
@@ -219,7 +242,42 @@ class _Program:
         waits = [Wait(barrier, LOADED, before=True) for barrier, operands in sent if self.sharing(operands) > 1]
         if waits:
             body += (Loop(Trips("", kernel.stages), (*waits, Advance("loaded"))),)
+        if kernel.issues:  # all meet where tensor memory is allocated, and before it is freed
+            return (self.meet, *body, self.meet)
         return (*body, self.meet, self.meet) if kernel.split > 1 else body
+
+    # Issuer.
+
+    def issuer(self) -> Body:
+        """Return how one thread has tcgen05 multiply all k-tiles of a tile, and who allocates tensor memory for it."""
+        multiply: Body = (
+            Wait("full", MULTIPLIED),
+            FETCH,
+            Multiply("tcgen05", (("A", MULTIPLIED), ("B", MULTIPLIED)), IN_TENSOR_MEMORY, SUMMED),
+            CommitTo("empty", MULTIPLIED),
+            Advance("multiplied"),
+        )
+        tile: Body = (
+            Wait("fetched", SUMMED, before=True),
+            FETCH,
+            KTiles(multiply),
+            CommitTo("summed", SUMMED),
+            Advance("summed"),
+        )
+        columns = self.kernel.tensor_columns
+        return (
+            Allocate(columns, (IN_TENSOR_MEMORY,)),
+            Relinquish(),
+            MET,
+            self.meet,
+            FETCH,
+            Registers(self.kernel.registers[1], more=False),
+            FindColumns(),
+            Tiles(tile),
+            self.meet,
+            FETCH,
+            Free(columns),
+        )
 
     # Aligner.
 
@@ -256,6 +314,8 @@ class _Program:
 
     def consumer(self) -> Body:
         kernel = self.kernel
+        if kernel.issues:
+            return self.fetcher()
         hand = Registers(kernel.registers[0], more=True)
         drain: Body = (WaitGroup("bulk", 0, read=True),) if kernel.by_boxes else ()
         tile = (*self.mainloop(), *self.epilogue())
@@ -269,6 +329,15 @@ class _Program:
             return (hand, Tiles(tile, once=True))
         kept = self.store(0, self.chunks) if kernel.overlapped else ()
         return (hand, Tiles(tile), *kept, *drain)
+
+    def fetcher(self) -> Body:
+        """Return how a consumer fetches accumulators from tensor memory, part by part, and stores them."""
+        kernel = self.kernel
+        drain: Body = (WaitGroup("bulk", 0, read=True),) if kernel.by_boxes else ()
+        fetched = (MET, Arrive("fetched", SUMMED, WARPS), Advance("summed"))
+        tile: Body = (Wait("summed", SUMMED), FETCH, *self.store(0, self.chunks), *fetched)
+        begin: Body = (self.meet, FETCH, Registers(kernel.registers[0], more=True), FindColumns())
+        return (*begin, Tiles(tile), *drain, MET, self.meet)
 
     def mainloop(self) -> Body:
         """Return the multiplications of a tile; a stage is released once the next one's group is under way."""
@@ -368,12 +437,13 @@ class _Program:
             return ()
         if self.kernel.in_rows:
             leave = BY_THREADS[self.kernel.store](OWN_C, STORED)
-            return (Parts(first, count, (Write(OWN_C, STORED), leave, Advance("stored"))),)
+            return (Parts(first, count, (*self.fetch(), Write(OWN_C, STORED), leave, Advance("stored"))),)
         if self.kernel.store == "columns":
             return self.store_columns(first, count)
         if self.kernel.store == "turned":
             return self.store_turned(first, count)
-        lay_down = (Write(OWN_C, STORED), Fence("proxy.async"), Store(OWN_C, STORED, self.chunk_bytes), Commit("bulk"))
+        lay_down: Body = (*self.fetch(), Write(OWN_C, STORED), Fence("proxy.async"))
+        lay_down += (Store(OWN_C, STORED, self.chunk_bytes), Commit("bulk"))
         across, buffers = self.chunks // self.blocks, self.kernel.buffers
         if across % buffers == 0:
             return (Parts(first, count, (WaitGroup("bulk", buffers - 1, read=True), *lay_down, Advance("stored"))),)
@@ -383,6 +453,10 @@ class _Program:
             after = Advance("stored", 2 if chunk % across == across - 1 else 1)
             found += (Parts(chunk, 1, (free, *lay_down, after)),)
         return found
+
+    def fetch(self) -> Body:
+        """Return how accumulators of a part get into registers, where they are not there yet."""
+        return (FetchSums(IN_TENSOR_MEMORY, SUMMED),) if self.kernel.issues else ()
 
     def store_turned(self, first: int, count: int) -> Body:
         """Return the store of some parts of a tile whose rows the warps of a consumer turn together.

@@ -1,4 +1,4 @@
-"""Kernels that compute a product on wgmma, cheapest first: forms by laws, times every number that is open in them.
+"""Kernels that compute a product on wgmma or tcgen05, cheapest first: forms by laws, times every number that is open in them.
 
 An operand that no tensor map describes is mended in one of several ways, which cost a pass over it, bandwidth of
 shared memory, or tiles that are not full. Every map of a kernel returned is legal by the rules.
@@ -23,7 +23,7 @@ from legalsat.extract.kernels.product_class import ProductClass, class_of, types
 from legalsat.extract.kernels.product_forms import Facts, Form, forms_of, steps_to
 from legalsat.extract.kernels.product_maps import result_map, source_maps
 from legalsat.extract.kernels.product_numbers import SLICE_TURNS, Table, table_of
-from legalsat.operators.gemm import Gemm
+from legalsat.operators.gemm import Gemm, matrix_unit
 from legalsat.plans.product_kernel import LINES_ALIKE, ProductKernel
 from legalsat.recent import Recent
 from legalsat.rules import COPY_RULES, PRODUCT_RULES
@@ -42,11 +42,11 @@ _LEGAL: Recent[bool] = Recent(8192)
 
 
 def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list[tuple[float, ProductKernel]]:
-    """Return predicted nanoseconds and the kernel, cheapest first; none where wgmma cannot multiply such operands.
+    """Return predicted nanoseconds and the kernel, cheapest first; none where no unit multiplies such operands.
 
     Args:
         gemm: the product.
-        target: a GPU with wgmma.
+        target: the GPU.
         most: how many to return; all when left out.
     """
     return list(islice(each_kernel(gemm, target), most))
@@ -94,7 +94,7 @@ def _sorted(times: NDArray[np.float64], order: Numbers) -> Iterator[int]:
 
 def multiplied(gemm: Gemm, target: Target) -> ProductClass | None:
     """Return the class of a product; None where these kernels do not multiply such operands on a target."""
-    return class_of(gemm) if target.wgmma is not None and _multiplied(types_of(gemm), target) else None
+    return class_of(gemm) if matrix_unit(target) and _multiplied(types_of(gemm), target) else None
 
 
 @lru_cache

@@ -26,17 +26,20 @@ from legalsat.extract.kernels.registers import (
     INSTRUCTION,
     SPREAD,
     Work,
+    fetching,
     launched_registers,
     of_consumers,
     of_producer,
     solved,
     starts_of_rows,
 )
+from legalsat.operators.gemm import matrix_unit
 from legalsat.operators.members import Ragged
 from legalsat.options import Major
 from legalsat.plans.product_kernel import (
     BLOCK_ROWS,
     GROUP_ENTRY_BYTES,
+    ISSUED_ROWS,
     LEAST_BOX,
     LINES_ALIKE,
     SLID,
@@ -46,10 +49,13 @@ from legalsat.plans.product_kernel import (
     ProductKernel,
     row_pitch,
     spans_of,
+    tensor_bytes,
 )
+from legalsat.rules import MULTIPLY_RULES
 from legalsat.targets import GRANULE_BYTES, KIB, Target
 from legalsat.units.matrix_descriptor import MatrixOperand
-from legalsat.units.tcgen05 import operand_type
+from legalsat.units.tcgen05 import InstructionDescriptor, kind_of, legal_n, operand_type
+from legalsat.units.tcgen05_sites import Tcgen05Mma
 from legalsat.units.wgmma import columns as legal_columns
 
 # Of B's columns where the matrix unit turns them: others took 1.12 times as long as predicted (46 kernels, an H100).
@@ -67,6 +73,7 @@ SCALES_OF_ROWS = 16  # registers a thread
 SLICE_TURNS = 8  # k-tiles of a slice at least: a tile is stored during the first of the next one's
 MOST_CUTS = 10000  # of a form
 MOST_COLUMNS = 256  # of a box, and of an instruction
+TENSOR_ACCUMULATORS = 2  # tiles' in tensor memory: one is fetched while the next one is summed up
 LOADED_MORE = 3  # columns of a tile are as many times those that are loaded beyond it, or more
 
 
@@ -152,10 +159,18 @@ SLID_TURNED_CUTS = tuple(
 )
 # What shared memory pays for, the less the wider the tile.
 REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
+# Of accumulators in tensor memory, whose instructions have 128 rows each.
+TENSOR_CUTS = tuple(
+    Cut(warpgroups * ISSUED_ROWS, columns, warpgroups) for warpgroups, columns in product((1, 2), WIDTHS)
+)
+TENSOR_STORES = frozenset({"tma", "rows", "elements"})  # ways out of C of which each warp has parts of its own
 
 
-def cuts_of(form: Form, one: ProductClass) -> tuple[Cut, ...]:
-    """Return the cuts that are open to a form."""
+def cuts_of(form: Form, one: ProductClass, unit: str = "wgmma") -> tuple[Cut, ...]:
+    """Return the cuts that are open to a form on a matrix unit."""
+    if unit == "tcgen05":
+        mended = any((*form.aligned, *form.loose, form.clipped, form.splits, form.slices, one.batch, one.groups))
+        return TENSOR_CUTS if form.store in TENSOR_STORES and form.realign == "none" and not mended else ()
     wraps = one.ragged == "k" and not form.clipped
     if (any(form.aligned) and not _alignable(form, one)) or ((any(form.loose) or wraps) and one.far):
         return ()
@@ -243,7 +258,8 @@ class Table:
         forms: what rows are kernels of. of: the form of a row.
         columns: what decides how long a kernel takes.
         order: of rows among those that take as long.
-        rest: warpgroups, overlapped stages, registers of consumers and of the producer, bytes of shared memory, phases.
+        rest: warpgroups, overlapped stages, registers of consumers and of the producer, bytes of shared memory, phases,
+            accumulators in tensor memory.
         batch, groups, ragged: as of `ProductKernel`.
     """
 
@@ -268,7 +284,8 @@ class Table:
     def kernel(self, row: int) -> ProductKernel:
         """Return the kernel of a row."""
         form, columns = self.forms[self.of[row]], self.columns
-        warpgroups, overlapped, consumers, producer, shared, phases = self.rest[:, row].tolist()
+        warpgroups, overlapped, consumers, producer, shared, phases, accumulators = self.rest[:, row].tolist()
+        unit, block = ("tcgen05", ISSUED_ROWS) if accumulators else ("wgmma", BLOCK_ROWS)
         tile = (int(columns.rows[row]), int(columns.columns[row]), int(columns.depth[row]))
         bits = 8 * ROW_BYTES // tile[2]
         b_rows, summed = int(columns.loaded[row]), int(columns.summed[row])
@@ -292,8 +309,8 @@ class Table:
             registers=(consumers, producer),
             a=None
             if form.realign == "registers"
-            else _operand((tile[0],) * 2, tile[2], bits, form.majors[0], BLOCK_ROWS),
-            b=_operand((summed, b_rows), tile[2], bits, form.majors[1], summed),
+            else _operand((tile[0],) * 2, tile[2], bits, form.majors[0], block, unit),
+            b=_operand((summed, b_rows), tile[2], bits, form.majors[1], summed, unit),
             shared_bytes=shared,
             buffers=int(columns.buffers[row]),
             batch=self.batch,
@@ -303,6 +320,7 @@ class Table:
             loose=form.loose,
             clipped=form.clipped,
             lap=int(columns.lap[row]),
+            accumulators=accumulators,
         )
 
 
@@ -317,10 +335,11 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         one: the class of products.
         target: the GPU.
     """
+    unit = matrix_unit(target)
     cuts = [
         (number, MOST_CUTS * place + index, *_numbers(cut))
         for number, (place, form) in enumerate(forms)
-        for index, cut in enumerate(cuts_of(form, one))
+        for index, cut in enumerate(cuts_of(form, one, unit))
     ]
     if not cuts:
         return None
@@ -342,6 +361,15 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     scales = SCALES_OF_ROWS * one.by_rows
     needed = of_consumers(work, result_size, overlapped=False) + scales
     consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target, aligning | clipped)
+    instructed = summed // 2 + INSTRUCTION <= launched_registers(warpgroups + (aligning | clipped), blocks, target)
+    legal = legal_columns(operand_type(one.dtype.name))
+    accumulators = np.zeros_like(rows)
+    if unit == "tcgen05":
+        assert target.tcgen05 is not None
+        consumers, producer = fetching(columns, boxed == 0, warpgroups, target)
+        of_one = rows // ISSUED_ROWS * summed
+        accumulators = np.minimum(TENSOR_ACCUMULATORS, target.tcgen05.columns // of_one)
+        instructed, legal = accumulators > 0, issued_columns(one.dtype.name, target)
     # Of lines that are aligned a cluster shares out boxes of their own, and of those across k parts along k.
     wide_a, wide_b = mn_a | aligned_a, mn_b | aligned_b
     unit, unit_b = np.where(wide_a, WIDE_BOX, LEAST_BOX), np.where(wide_b, WIDE_BOX, LEAST_BOX * down)
@@ -351,12 +379,12 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         & (loaded <= MOST_COLUMNS)
         & (LOADED_MORE * (loaded - summed) <= summed)
         & ((mn_b == 0) | (summed % TURNED_COLUMNS == 0))
-        & np.isin(summed, legal_columns(operand_type(one.dtype.name)))
+        & np.isin(summed, legal)
         # Of elements of a byte, rows are whole granules, and nobody turns them.
         & ((result_size > 1) | ((columns % GRANULE_BYTES == 0) & (turned + by_columns == 0)))
         & (split <= turns)
         & (consumers > 0)
-        & (summed // 2 + INSTRUCTION <= launched_registers(warpgroups + (aligning | clipped), blocks, target))
+        & instructed
         & ((registers == 0) | (rows % (8 * phases) == 0))
         # Boxes of C have a swizzle: as wide as the widest, or as the tile.
         & ((boxed == 0) | (columns * result_size % SPANS[-1] == 0) | (columns * result_size > SPANS[0]))
@@ -365,7 +393,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     stage = (rows + loaded) * ROW_BYTES
     stage = stage + aligned_a * _line_bytes(rows, mn_a) + aligned_b * _line_bytes(loaded, mn_b)
     output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, turned=turned + by_columns, sums=sums)
-    groups = GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0
+    groups = (GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0) + tensor_bytes(accumulators)
     room = np.minimum(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - SYSTEM_BYTES)
     stages = np.minimum(MOST_STAGES, (room - groups - output) // (stage + barriers))
     stages = np.where(sums, np.minimum(stages, np.maximum(3, turns + 1)), stages)
@@ -377,14 +405,14 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     more &= (room - groups - halved) // (stage + barriers) > stages
 
     kept = of_consumers(work, result_size, overlapped=True) + scales + SPREAD <= consumers
-    overlapped = kept * (ping_pong + sums + registers == 0) * _overlapped(turns, slid > 0)
+    overlapped = kept * (ping_pong + sums + registers + accumulators == 0) * _overlapped(turns, slid > 0)
     depth, group = np.full_like(rows, ROW_BYTES // size), np.full_like(rows, GROUP)
     found = KernelColumns(
         *(swapped > 0, rows, columns, depth, loaded, stages, down, across, split, slices, blocks, ping_pong > 0, group),
         *(
             np.where(tiles, alike, 1),
             registers > 0,
-            overlapped > 0,
+            overlapped + accumulators > 1,
             sums > 0,
             by_rows,
             turned > 0,
@@ -404,7 +432,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         ),
     )
     shared = stages * (stage + barriers) + output + groups
-    rest = np.stack([warpgroups, overlapped, consumers, producer, shared, phases])
+    rest = np.stack([warpgroups, overlapped, consumers, producer, shared, phases, accumulators])
     usual, single = np.flatnonzero(fits & (stages >= least)), np.flatnonzero(fits & more & (stages + 1 >= least))
     every = np.concatenate([usual, single])
     if not every.size:
@@ -492,7 +520,21 @@ def _turned_columns() -> Numbers:
 
 
 @lru_cache
-def _operand(rows: tuple[int, int], depth: int, bits: int, major: Major, block: int) -> MatrixOperand:
-    """Return how wgmma reads so many rows, of those that boxes with the 128-byte swizzle brought."""
+def _operand(  # noqa: PLR0917 - what is remembered of an operand
+    rows: tuple[int, int], depth: int, bits: int, major: Major, block: int, unit: str
+) -> MatrixOperand:
+    """Return how a matrix unit reads so many rows, of those that boxes with the 128-byte swizzle brought."""
     layout = tile_layout(rows[1], depth, bits, "128B", major)
-    return matrix_operand(layout, "128B", bits, unit="wgmma", major=major, block=block, mn=rows[0])
+    return matrix_operand(layout, "128B", bits, unit=unit, major=major, block=block, mn=rows[0])
+
+
+@lru_cache
+def issued_columns(element: str, target: Target) -> tuple[int, ...]:
+    """Return the columns that an instruction of tcgen05 with 128 rows may have by the rules, for operands of a type."""
+    kind = kind_of(element, element)
+    words = (InstructionDescriptor(kind.name, element, element, ISSUED_ROWS, n) for n in legal_n(kind, 1))
+    return tuple(
+        word.n
+        for word in words
+        if not any(d.level == "error" for rule in MULTIPLY_RULES for d in rule.check(Tcgen05Mma(word), target))
+    )

@@ -100,6 +100,25 @@ class Work:
         )
 
 
+def fetching(columns: Any, by_threads: Any, warpgroups: Any, target: Target) -> tuple[Numbers, Numbers]:
+    """Return registers a thread of consumers that fetch accumulators from tensor memory, and of who loads and issues.
+
+    0 where they are too few for a part of C: 64 rows of a box, or 8 rows and 8 rows of all columns.
+
+    Args:
+        columns: of a tile.
+        by_threads: whether threads store C.
+        warpgroups: of consumers, one CTA on an SM; one more loads, and one issues.
+        target: the GPU.
+    """
+    each = launched_registers(warpgroups + 1, 1, target)
+    taken = np.minimum((each * (warpgroups + 2) - 2 * MOST_KEPT) // warpgroups // STEP * STEP, MOST_TAKEN)
+    # A warp's 16 rows of two columns are two of each of 32 threads.
+    needed = np.where(by_threads, columns, np.minimum(columns, ROW_BYTES)) // 2 + BESIDE.accumulator + BESIDE.rows
+    enough = taken >= needed + UNUSED
+    return np.where(enough, taken, 0), np.where(enough, MOST_KEPT, 0)
+
+
 def starts_of_rows(phases: Any) -> Numbers:
     """Return the words that say where a lane's rows of A start, where A goes through registers.
 

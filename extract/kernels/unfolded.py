@@ -71,7 +71,7 @@ def unfolded(program: k.KernelProgram) -> Pipeline:
             *(_role(program, consumers, place, i) for place in places for i in range(consumers.count)),
             *(_role(program, other, place) for other in others for place in places),
         ),
-        sums=tuple(f"accumulator {i}" for i in range(consumers.count)),
+        sums=program.sums or tuple(f"accumulator {i}" for i in range(consumers.count)),
         cluster=program.ctas,
     )
 
@@ -238,11 +238,16 @@ class _Unfolding:
     def _(self, op: k.FindGroups) -> Iterator[Operation]:
         yield Sync("block")
 
+    @each.register
+    def _(self, op: k.FetchSums) -> Iterator[Operation]:
+        yield UseSums(op.sums, op.at)
+
     @each.register(k.Clear)
+    @each.register(k.FindColumns)
     @each.register(k.FindRows)
     @each.register(AwaitGrid)
     @each.register(LaunchDependents)
-    def _(self, op: k.Clear | k.FindRows | AwaitGrid | LaunchDependents) -> Iterator[Operation]:
+    def _(self, op: k.Clear | k.FindColumns | k.FindRows | AwaitGrid | LaunchDependents) -> Iterator[Operation]:
         yield from ()  # what the proof need not know
 
     @each.register

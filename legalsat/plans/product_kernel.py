@@ -14,6 +14,8 @@ from legalsat.units.matrix_descriptor import MatrixOperand
 
 WARPS, WARPGROUP = 4, 128  # of a warpgroup: warps, and threads
 BLOCK_ROWS = 64  # of A, of one wgmma
+ISSUED_ROWS = 128  # of A, of one tcgen05.mma; a consumer fetches those of one
+LEAST_COLUMNS = 32  # of tensor memory that may be allocated, as are powers of two alone (FACTS TC-22)
 LEAST_BOX = 8  # rows of a box of an operand that is K-major: those of a swizzle's pattern
 BOXED = frozenset({"tma", "turned"})  # ways out of C by the copy engine
 TURNED = frozenset({"turned", "columns"})  # of tiles that are turned
@@ -75,9 +77,17 @@ def spans_of(extent: Any) -> Any:
     return 1 + (spans % 2 == 0) * (spans % MOST_SPANS != 0) + 2 * (spans % MOST_SPANS == 0)
 
 
+def tensor_bytes(accumulators: Any) -> Any:
+    """Return the bytes of shared memory of so many accumulators in tensor memory: two barriers each, and its address.
+
+    Of numbers or columns.
+    """
+    return 16 * accumulators + 8 * (accumulators > 0)
+
+
 @dataclass(frozen=True, slots=True)
 class ProductKernel:
-    """How blocks compute C = A B^T on wgmma, tile after tile.
+    """How blocks compute C = A B^T on wgmma or tcgen05, tile after tile.
 
     Attributes:
         swapped: whether it computes C^T = B A^T; A, B, m and n below are those of what it computes.
@@ -116,6 +126,8 @@ class ProductKernel:
             start within one has maps of its own.
         streamed: whether A, and B, are read from memory once, by few: L2 fetches twice as many bytes of them at a time.
         lap: columns that a tile computes as the next one along n does, as many as a sector has.
+        accumulators: tiles' in tensor memory, in turns: a warpgroup of its own has tcgen05 multiply, and consumers fetch
+            what it summed. 0 where consumers multiply by wgmma, and keep accumulators in registers.
     """
 
     swapped: bool
@@ -147,6 +159,7 @@ class ProductKernel:
     clipped: bool = False
     streamed: tuple[bool, bool] = (False, False)
     lap: int = 0
+    accumulators: int = 0
 
     @property
     def cuts(self) -> str:
@@ -161,7 +174,38 @@ class ProductKernel:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return WARPGROUP * (self.warpgroups + 1 + self.mends)
+        return WARPGROUP * (self.warpgroups + 1 + self.mends + self.issues)
+
+    @property
+    def issues(self) -> bool:
+        """Whether a warpgroup of its own issues multiplications, whose accumulators are in tensor memory."""
+        return self.accumulators > 0
+
+    @property
+    def unit(self) -> str:
+        """The matrix unit."""
+        return "tcgen05" if self.issues else "wgmma"
+
+    @property
+    def instruction_rows(self) -> int:
+        """Rows of A of one instruction."""
+        return ISSUED_ROWS if self.issues else BLOCK_ROWS
+
+    @property
+    def summed_columns(self) -> int:
+        """Columns of tensor memory of one tile's accumulators, those of its instructions side by side."""
+        return self.tile[0] // ISSUED_ROWS * self.summed if self.issues else 0
+
+    @property
+    def tensor_columns(self) -> int:
+        """Columns of tensor memory that a block allocates."""
+        needed = self.accumulators * self.summed_columns
+        return max(LEAST_COLUMNS, 1 << (needed - 1).bit_length()) if self.issues else 0
+
+    @property
+    def tensor_bytes(self) -> int:
+        """Bytes of shared memory that say where tensor memory is, and of barriers of the accumulators in it."""
+        return int(tensor_bytes(self.accumulators))
 
     @property
     def fewest_k_tiles(self) -> int:
@@ -284,6 +328,8 @@ class ProductKernel:
 
     def __str__(self) -> str:
         words = ["x".join(map(str, self.tile)), f"{self.stages} stages"]
+        if self.issues:
+            words.append(f"{self.accumulators} accumulator{'s' * (self.accumulators > 1)} in tensor memory")
         if self.cluster != (1, 1):
             words.append("cluster {}x{}".format(*self.cluster))
         if self.split > 1:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from legalsat.program.pipeline import At, BarrierRing, BufferRing, Guard, Loop, Operation
+from legalsat.program.pipeline import At, BarrierRing, BufferRing, Guard, Loop, Operation, SumsRing
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +225,23 @@ class StoreElements:
 
 
 @dataclass(frozen=True, slots=True)
+class FindColumns:
+    """Read where the tensor memory is that has been allocated, which shared memory says."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSums:
+    """Fetch what of the accumulator in tensor memory becomes the part of C that is next.
+
+    Attributes:
+        sums: the ring of accumulators. at: which of them.
+    """
+
+    sums: str
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
 class FindGroups:
     """Read where groups end, and say in shared memory where they begin, and of groups of rows which tiles are theirs.
 
@@ -259,6 +276,8 @@ KernelOperation: TypeAlias = (
     | StoreColumns
     | StoreSectors
     | StoreElements
+    | FindColumns
+    | FetchSums
     | FindGroups
     | MeetSetup
 )
@@ -270,7 +289,7 @@ class KernelRole:
     """A warpgroup's program.
 
     Attributes:
-        name: "consumer", "producer", "aligner" or "clearer". body: what it does, in order.
+        name: "consumer", "producer", "issuer", "aligner" or "clearer". body: what it does, in order.
         count: warpgroups that do it. one_thread: whether one thread does it all but where the CTA or the cluster meets.
     """
 
@@ -290,6 +309,7 @@ class KernelProgram:
         cluster: CTAs along m and along n, and those that split k. least_k_tiles: that every tile has for each CTA.
         batch: axes of the batch whose members' tiles the scheduler gives.
         loose: whether members of A, and of B, begin anywhere, so that loads and `AlignLines` look where a tile's does.
+        sums: accumulators in tensor memory; where there are none each consumer has one in registers.
     """
 
     barriers: tuple[BarrierRing, ...]
@@ -301,6 +321,7 @@ class KernelProgram:
     least_k_tiles: int
     batch: int = 0
     loose: tuple[bool, bool] = (False, False)
+    sums: tuple[SumsRing, ...] = ()
 
     @property
     def ctas(self) -> int:

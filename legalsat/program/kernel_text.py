@@ -11,6 +11,8 @@ from legalsat.program.kernel import (
     Body,
     Clear,
     ClearOthers,
+    FetchSums,
+    FindColumns,
     FindGroups,
     FindRows,
     IfLate,
@@ -104,6 +106,8 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     ReadRows: lambda op: f"read rows of A from where they start in {of_item('A', op.at)}, steps {_listed(op.steps)}",
     MultiplyRows: lambda op: f"multiply them by {of_item('B', op.at)}, steps {_listed(op.steps)}, into accumulator i",
     ReadPeers: lambda op: f"add up {op.buffer} of all CTAs that split k, and write the CTA's share of C",
+    FindColumns: lambda op: "find where the tensor memory is",
+    FetchSums: lambda op: f"fetch of {of_item(op.sums, op.at)} what becomes the part of C",
     FindGroups: lambda op: "find where groups begin, and which tiles are whose, and meet all of the CTA",
     MeetSetup: lambda op: "meet all behind the set-up",
 }
