@@ -432,17 +432,31 @@ def _commit(block: Block, thread: int, i: Instruction) -> None:
     block.queue.append(arrive)
 
 
+# Which row and column of tensor memory a lane's register holds (TC-26).
+FETCHED = {
+    "32x32b": lambda lane, register: (lane, register),
+    "16x256b": lambda lane, register: (
+        lane // 4 + register // 2 % 2 * 8,
+        register // 4 * 8 + lane % 4 * 2 + register % 2,
+    ),
+}
+
+
 def _fetch(block: Block, thread: int, i: Instruction) -> None:
     names = registers_of(i.operands[0])
+    shape = next(one for one in FETCHED if f".{one}." in f"{i.operation}.")
+    place = FETCHED[shape]
 
     def work(lanes: list[int]) -> None:
         (at,) = {block.address(t, i.operands[1]) for t in lanes}
         first = at >> 16
-        if first != 32 * (lanes[0] // LANES % 4):
+        half = shape.startswith("16x") and first & 16  # of a warp's lanes, which shapes of 16 fetch
+        if first - half != 32 * (lanes[0] // LANES % 4):
             raise Stuck("a warp fetches lanes of another one")
         for lane, t in enumerate(lanes):
             for j, name in enumerate(names):
-                block.registers[t][name] = int(block.tensor_memory[first + lane, (at & 0xFFFF) + j])
+                row, column = place(lane, j)
+                block.registers[t][name] = int(block.tensor_memory[first + row, (at & 0xFFFF) + column])
 
     block.together(thread, i, work)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from legalsat.backends.ptx.cta import Cta, Ring, Tile
 from legalsat.backends.ptx.descriptors import descriptor, moved
 from legalsat.backends.ptx.text import Value, braced
+from legalsat.dtypes import dtype
+from legalsat.operators.gemm import sums_of
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPGROUP, WARPS, ProductKernel
 from legalsat.units.tcgen05 import operand_type
 from legalsat.units.wgmma import Wgmma
@@ -14,7 +16,50 @@ SWIZZLE_ROW, SWIZZLE_ROWS, GRANULE = 128, 8, 16  # bytes and rows of the 128-byt
 GRANULE_BITS = 64  # of half a granule
 
 
-class Consumer:
+class OfTile:
+    """Where a consumer's threads are in a tile.
+
+    Args:
+        cta: theirs. element: type of A and B.
+        group, thread: the number of the warpgroup, and of the thread in it.
+        rows: of the tile, from a warp's first ones to those of the next warp.
+
+    Attributes:
+        atom_rows: from rows of a warp to its next ones.
+    """
+
+    atom_rows = BLOCK_ROWS
+
+    def __init__(self, cta: Cta, element: str, group: str, thread: str, rows: int) -> None:
+        text, plan = cta.text, cta.plan
+        self.text, self.cta, self.plan, self.group, self.thread = text, cta, plan, group, thread
+        self.warp, self.lane = text.div(thread, LANES), text.rem(thread, LANES)
+        self.leader = text.when("eq.s32", self.lane, 0)
+        # Of the tile: all rows of the warpgroup, and of its first atom those of the warp.
+        self.group_row = 0 if plan.ping_pong else text.mul(group, plan.atoms * BLOCK_ROWS)
+        self.row = text.mad(self.warp, rows, self.group_row)
+        self.number = text.mad(group, WARPS, self.warp)  # of the warp among all consumers'
+        self.sums = sums_of(dtype(element)).name
+
+    def scales(self) -> str:
+        """Return a register with the product of scales, "" where operands have none."""
+        if not self.plan.scaled:
+            return ""
+        text, scales = self.text, []
+        for name in ("scale_a", "scale_b"):
+            at = text.put("cvta.to.global.u64", self.cta.parameter(name), kind="d")
+            scales.append(text.put("ld.global.b32", f"[{at}]"))
+        return text.put("mul.f32", *scales)
+
+    def held(self, words: int) -> tuple[list[list[str]], Tile]:
+        """Return registers of C's type, of each atom, and whose tile they are of: at first none, outside of C."""
+        text, plan = self.text, self.plan
+        kept = [[text.held(0) for _ in range(words)] for _ in range(plan.atoms)]
+        phase: Value = text.held(0) if plan.phase_tiles else 0
+        return kept, Tile(text.held(self.cta.parameter("m")), text.held(0), phase)
+
+
+class Consumer(OfTile):
     """The registers of a consumer's threads.
 
     Args:
@@ -23,28 +68,14 @@ class Consumer:
     """
 
     def __init__(self, cta: Cta, kernel: ProductKernel, element: str, group: str, thread: str) -> None:
+        super().__init__(cta, element, group, thread, WARP_ROWS)
         text, plan = cta.text, cta.plan
-        self.text, self.cta, self.plan, self.group, self.thread = text, cta, plan, group, thread
-        self.warp, self.lane = text.div(thread, LANES), text.rem(thread, LANES)
-        self.leader = text.when("eq.s32", self.lane, 0)
-        # Of the tile: all rows of the warpgroup, and of its first atom those of the warp.
-        self.group_row = 0 if plan.ping_pong else text.mul(group, plan.atoms * BLOCK_ROWS)
-        self.row = text.mad(self.warp, WARP_ROWS, self.group_row)
-        self.number = text.mad(group, WARPS, self.warp)  # of the warp among all consumers'
         self.accumulators = [[text.new() for _ in range(plan.tile_n // 2)] for _ in range(plan.atoms)]
         self._instruction = Wgmma(plan.tile_n, operand_type(element))
-        self.sums = self._instruction.sums
         self._constants = self._instruction.immediates(*kernel.majors, from_registers=plan.realign)
         self._adds = text.when("eq.s32", 0, 0)
-        self._scale = self._product_of_scales() if plan.scaled else ""
+        self._scale = self.scales()
         self._speaks, self._peer = self._peers()
-
-    def _product_of_scales(self) -> str:
-        text, scales = self.text, []
-        for name in ("scale_a", "scale_b"):
-            at = text.put("cvta.to.global.u64", self.cta.parameter(name), kind="d")
-            scales.append(text.put("ld.global.b32", f"[{at}]"))
-        return text.put("mul.f32", *scales)
 
     def _peers(self) -> tuple[str, Value]:
         """Return which lanes tell CTAs that a stage is free, and which CTA: those along m, then those along n."""

@@ -110,6 +110,10 @@ class Cta:
         at = self.text.mad(stage, BARRIER_BYTES, self.base)
         return address(str(at), self.plan.barriers_at + first * BARRIER_BYTES)
 
+    def columns(self) -> str:
+        """Return a register with the address of the tensor memory that was allocated."""
+        return self.text.put("ld.shared.b32", address(self.base, self.plan.columns_at))
+
     def stage(self, ring: Ring) -> Value:
         """Return the address of a stage."""
         return self.text.mad(ring.stage, self.plan.stage_bytes, self.base)

@@ -15,6 +15,8 @@ from legalsat.extract.kernels.slices import added_of
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 
+FIRST = {"wgmma": "sm_90a", "tcgen05": "sm_100a"}  # architectures with a matrix unit
+VERSIONS = {"sm_103a": "8.8", "sm_110a": "9.0"}  # of PTX, where that is later than for both of these
 ALIGNMENT = 1024  # of shared memory: where swizzles' patterns begin
 
 
@@ -39,12 +41,13 @@ def require_rows(gemm: Gemm, kernel: ProductKernel) -> None:
         )
 
 
-def emit(gemm: Gemm, kernel: ProductKernel) -> str:
+def emit(gemm: Gemm, kernel: ProductKernel, architecture: str = "") -> str:
     """Return the text of a kernel.
 
     Args:
         gemm: the product, of which the types alone matter here, and which way C lies.
         kernel: how it is computed.
+        architecture: of the GPU, such as "sm_90a"; the first one that has the kernel's matrix unit when left out.
 
     Raises:
         LegalSatError: an operation of its program has no row.
@@ -64,8 +67,8 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
         [
             f"// Products of {gemm.dtype} to {gemm.out_dtype} in tiles of {rows} x {columns}.",
             "// Written by LegalSAT, which it needs no more.",
-            f".version {VERSION}",
-            ".target sm_90a",
+            f".version {VERSIONS.get(architecture, VERSION)}",
+            f".target {architecture or FIRST[kernel.unit]}",
             ".address_size 64",
             "",
             f".extern .shared .align {ALIGNMENT} .b8 memory[];",

@@ -53,7 +53,7 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     Raises:
         LegalSatError: as `launched`, or an operation of its program has no row.
     """
-    return launched(gemm, kernel, target, emit(gemm, kernel), __name__, ("triton", PRINTED_MEANS))
+    return launched(gemm, kernel, target, emit(gemm, kernel, target.architecture), __name__, ("triton", PRINTED_MEANS))
 
 
 def emit_product(plan: GemmPlan) -> str:

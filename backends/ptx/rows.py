@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from legalsat.backends.known_stages import require_whole_turns
-from legalsat.backends.ptx.consumer import Consumer
+from legalsat.backends.ptx.consumer import LANES, Consumer, OfTile
 from legalsat.backends.ptx.cta import Cta, Ring, Tile
 from legalsat.backends.ptx.realign import Realigner
 from legalsat.backends.ptx.store import Store
 from legalsat.backends.ptx.store_elements import ByElements
 from legalsat.backends.ptx.store_split import BySums
 from legalsat.backends.ptx.store_warps import ByBoxes, ByColumns, ByRows
+from legalsat.backends.ptx.tensor_memory import Fetcher, Issuer, allocate, free
 from legalsat.backends.ptx.text import EVERY_LANE, Text, Value, wait
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_steps import NUMBERS
@@ -27,7 +28,7 @@ from legalsat.plans.product_kernel import WARPGROUP, ProductKernel
 from legalsat.program import kernel as k
 from legalsat.program import pipeline as p
 
-STORES: dict[str, Callable[[Consumer, str], Store]] = {
+STORES: dict[str, Callable[[OfTile, str], Store]] = {
     "tma": ByBoxes,
     "turned": ByColumns,
     "rows": ByRows,
@@ -45,11 +46,14 @@ NAMED = {
 }
 
 
+BY_ALL = p.Sync | p.Registers | p.Fence | p.Allocate | p.Relinquish | p.Free  # though one thread acts for its role
+
+
 @dataclass
 class Warpgroup:
     """What the threads of a role keep: rings, the k-tile of the tile that they have got to, and a consumer's more.
 
-    That is its accumulators, its rows of A, and C on its way out.
+    That is its accumulators, its rows of A, and C on its way out; or what an issuer knows.
     """
 
     group: Value
@@ -57,7 +61,8 @@ class Warpgroup:
     first: str  # the predicate of its first thread
     rings: dict[str, Ring] = field(default_factory=dict)
     k_tile: Value = 0
-    consumer: Consumer | None = None
+    consumer: OfTile | None = None
+    issuer: Issuer | None = None
     out: Store | None = None
     rows: Realigner | None = None
 
@@ -97,9 +102,15 @@ class Scope:
 
     @property
     def mine(self) -> Consumer:
-        """The consumer."""
-        assert self.own.consumer is not None
+        """The consumer that multiplies."""
+        assert isinstance(self.own.consumer, Consumer)
         return self.own.consumer
+
+    @property
+    def leader(self) -> str:
+        """The predicate of the first lane of a consumer's warp."""
+        assert self.own.consumer is not None
+        return self.own.consumer.leader
 
     @property
     def out(self) -> Store:
@@ -180,25 +191,27 @@ def _role(scope: Scope) -> None:
     role, own, cta, text = scope.role, scope.own, scope.cta, scope.text
     text.say(role.name)
     ops = list(k.every(role.body))
-    runtime = {op.at.cursor for op in ops if isinstance(op, p.Wait)}
+    stages = {ring.name: ring.stages for ring in scope.program.barriers}
+    runtime = {op.at.cursor: stages[op.barrier] for op in ops if isinstance(op, p.Wait)}
     for name in dict.fromkeys(op.cursor for op in ops if isinstance(op, p.Advance)):
         if name in runtime:
-            own.rings[name] = Ring(text, cta.plan.stages)
+            own.rings[name] = Ring(text, runtime[name])
         else:
             scope.counts[name] = 0
     if role.one_thread:
         _by_one(scope)
         return
-    own.consumer = Consumer(cta, scope.kernel, scope.gemm.dtype.name, str(own.group), own.thread)
+    kind = Fetcher if scope.kernel.issues else Consumer
+    own.consumer = kind(cta, scope.kernel, scope.gemm.dtype.name, str(own.group), own.thread)
     own.out = STORES[scope.kernel.store](own.consumer, scope.gemm.out_dtype.name)
     scope.body(role.body)
 
 
 def _by_one(scope: Scope) -> None:
-    """Add what one thread of a role does; all of them meet others, and set their registers."""
+    """Add what one thread of a role does; all of them meet others, and do what whole warps do."""
     alone: list[k.KernelOperation] = []
     for op in (*scope.role.body, None):
-        if op is not None and not isinstance(op, p.Sync | p.Registers):
+        if op is not None and not isinstance(op, BY_ALL):
             alone.append(op)
             continue
         if alone:
@@ -297,19 +310,72 @@ def _release(op: k.Release, scope: Scope) -> None:
     scope.mine.release(op.barrier, ring.before if op.at.offset else ring.stage)
 
 
+def _arrive(op: p.Arrive, scope: Scope) -> None:
+    scope.text.meet_lanes()
+    at = scope.cta.barrier(op.barrier, scope.item(op.at).stage)
+    scope.text.do(f"@{scope.leader} mbarrier.arrive.shared::cta.b64 _, {at}")
+
+
+def _multiply(op: p.Multiply, scope: Scope) -> None:
+    stage = scope.item(op.reads[0][1])
+    if scope.own.issuer is None:
+        scope.mine.multiply(stage, scope.steps)
+    else:
+        scope.own.issuer.multiply(stage, scope.item(op.at).stage, scope.own.k_tile)
+
+
+def _commit_to(op: p.CommitTo, scope: Scope) -> None:
+    assert scope.own.issuer is not None
+    scope.own.issuer.commit(scope.cta.barrier(op.barrier, scope.item(op.at).stage))
+
+
+def _find_columns(op: k.FindColumns, scope: Scope) -> None:
+    if isinstance(scope.own.consumer, Fetcher):
+        scope.own.consumer.find()
+    else:
+        scope.own.issuer = Issuer(scope.cta, scope.kernel, scope.gemm.dtype.name, scope.cta.columns())
+
+
+def _fetch(op: k.FetchSums, scope: Scope) -> None:
+    assert scope.tile is not None
+    scope.out.fetch(scope.tile, scope.item(op.at).stage, scope.part)
+
+
+def _by_a_warp(do: Callable[[Scope], None]) -> Callable[[Any, Scope], None]:
+    """Return a row of what the first warp of a role does, all lanes together."""
+
+    def row(op: Any, scope: Scope) -> None:
+        with scope.text.only(scope.text.when("lt.s32", scope.own.thread, LANES)):
+            do(scope)
+
+    return row
+
+
+def _relinquish(scope: Scope) -> None:
+    scope.text.do("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned")
+
+
 def _commit(op: p.Commit, scope: Scope) -> None:
     if op.family == "wgmma":
         scope.text.do("wgmma.commit_group.sync.aligned")
     else:
-        scope.text.do(f"@{scope.mine.leader} cp.async.bulk.commit_group")
+        scope.text.do(f"@{scope.leader} cp.async.bulk.commit_group")
 
 
 def _wait_group(op: p.WaitGroup, scope: Scope) -> None:
     if op.family == "wgmma":
         scope.text.do(f"wgmma.wait_group.sync.aligned {op.pending}")
     else:
-        scope.text.do(f"@{scope.mine.leader} cp.async.bulk.wait_group{'.read' * op.read} {op.pending}")
+        scope.text.do(f"@{scope.leader} cp.async.bulk.wait_group{'.read' * op.read} {op.pending}")
         scope.text.meet_lanes()
+
+
+FENCES = {
+    "mbarrier_init": "fence.mbarrier_init.release.cluster",
+    "wgmma": "wgmma.fence.sync.aligned",
+    "tcgen05.before": "tcgen05.fence::before_thread_sync",
+    "tcgen05.after": "tcgen05.fence::after_thread_sync",
+}
 
 
 def _fence(op: p.Fence, scope: Scope) -> None:
@@ -318,7 +384,7 @@ def _fence(op: p.Fence, scope: Scope) -> None:
         text.do("fence.proxy.async.shared::cta")
         text.meet_lanes()
     else:
-        text.do({"mbarrier_init": "fence.mbarrier_init.release.cluster", "wgmma": "wgmma.fence.sync.aligned"}[op.kind])
+        text.do(FENCES[op.kind])
 
 
 def _meet(scope: Scope, how: str = "") -> None:
@@ -392,7 +458,14 @@ ROWS: dict[type, Callable[[Any, Scope], None]] = {
     p.Start: _start,
     p.Wait: _wait,
     p.Expect: _expect,
-    p.Multiply: lambda op, scope: scope.mine.multiply(scope.item(op.reads[0][1]), scope.steps),
+    p.Multiply: _multiply,
+    p.CommitTo: _commit_to,
+    p.Arrive: _arrive,
+    p.Allocate: _by_a_warp(lambda scope: allocate(scope.cta, scope.kernel.tensor_columns)),
+    p.Relinquish: _by_a_warp(_relinquish),
+    p.Free: _by_a_warp(lambda scope: free(scope.cta, scope.kernel.tensor_columns)),
+    k.FindColumns: _find_columns,
+    k.FetchSums: _fetch,
     p.Commit: _commit,
     p.WaitGroup: _wait_group,
     p.Fence: _fence,

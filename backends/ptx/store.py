@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from legalsat.backends.ptx.consumer import Consumer
+from legalsat.backends.ptx.consumer import OfTile
 from legalsat.backends.ptx.cta import Tile
+from legalsat.backends.ptx.text import Value
 
 
 class Store:
@@ -13,12 +14,16 @@ class Store:
         consumer: whose accumulators they are. result: C's element type.
     """
 
-    def __init__(self, consumer: Consumer, result: str) -> None:
+    def __init__(self, consumer: OfTile, result: str) -> None:
         self.consumer, self.result = consumer, result
         self.text, self.plan, self.cta = consumer.text, consumer.plan, consumer.cta
 
     def take(self, tile: Tile) -> None:
         """Take the accumulators of a tile."""
+        raise NotImplementedError
+
+    def fetch(self, tile: Tile, accumulator: Value, part: int) -> None:
+        """Fetch a part of a tile's accumulator from tensor memory."""
         raise NotImplementedError
 
     def write(self, part: int, buffer: int) -> None:

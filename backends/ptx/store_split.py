@@ -5,7 +5,7 @@ They lie in shared memory along C's rows or columns, whichever are together in g
 
 from __future__ import annotations
 
-from legalsat.backends.ptx.consumer import GRANULE, Consumer
+from legalsat.backends.ptx.consumer import GRANULE, Consumer, OfTile
 from legalsat.backends.ptx.cta import Tile
 from legalsat.backends.ptx.store import Store
 from legalsat.backends.ptx.store_warps import CORE
@@ -19,7 +19,7 @@ SUM_BYTES, SPREAD = 4, 4  # of an accumulator; elements of a line's pitch that s
 class BySums(Store):
     """C through the accumulators of all CTAs that split k, this one's own among them."""
 
-    def __init__(self, consumer: Consumer, result: str) -> None:
+    def __init__(self, consumer: OfTile, result: str) -> None:
         super().__init__(consumer, result)
         text, plan = self.text, self.plan
         self.tile = Tile(0, 0, 0)
@@ -35,6 +35,7 @@ class BySums(Store):
 
     def write(self, part: int, buffer: int) -> None:
         """Lay the accumulators down."""
+        assert isinstance(self.consumer, Consumer)
         text, lane = self.text, self.consumer.lane
         row = text.add(self.consumer.row, text.div(lane, 4))
         column = text.mul(text.rem(lane, 4), 2)

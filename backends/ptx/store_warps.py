@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from legalsat.backends.ptx.consumer import GRANULE, LANES, SWIZZLE_ROW, Consumer
+from legalsat.backends.ptx.consumer import GRANULE, LANES, SWIZZLE_ROW, Consumer, OfTile
 from legalsat.backends.ptx.cta import Tile
 from legalsat.backends.ptx.store import Store
 from legalsat.backends.ptx.sums import packed
+from legalsat.backends.ptx.tensor_memory import Fetcher
 from legalsat.backends.ptx.text import Value, braced, grouped
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS
 
@@ -15,18 +16,16 @@ CORE = 8  # rows and columns of the matrices that stmatrix writes, and of those 
 class Held(Store):
     """A tile of C on its way out, as C's type in registers; at first none, outside of C."""
 
-    def __init__(self, consumer: Consumer, result: str) -> None:
+    def __init__(self, consumer: OfTile, result: str) -> None:
         super().__init__(consumer, result)
         text, plan = self.text, self.plan
-        words = plan.tile_n * plan.result_bytes // CORE
-        self.kept = [[text.held(0) for _ in range(words)] for _ in range(plan.atoms)]
-        phase: Value = text.held(0) if plan.phase_tiles else 0
-        self.tile = Tile(text.held(self.cta.parameter("m")), text.held(0), phase)
+        self.kept, self.tile = consumer.held(plan.tile_n * plan.result_bytes // CORE)
         warp = text.mul(consumer.number, plan.buffers * plan.buffer_bytes)
         self.buffers = text.add(text.add(self.cta.base, plan.result_at), warp)
 
     def take(self, tile: Tile) -> None:
         """Take the accumulators of a tile; pairs of two bytes, or four of one, lie in a register, the first one low."""
+        assert isinstance(self.consumer, Consumer)
         text, kind = self.text, (self.consumer.sums, self.result)
         for kept, accumulators in zip(self.kept, self.consumer.accumulators, strict=True):
             for to, several in zip(kept, grouped(accumulators, len(accumulators) // len(kept)), strict=True):
@@ -35,6 +34,20 @@ class Held(Store):
         for mine, one in ((self.tile.m, tile.m), (self.tile.n, tile.n), (self.tile.phase, tile.phase)):
             if isinstance(mine, str):
                 text.do(f"mov.b32 {mine}, {one}")
+
+    def fetch(self, tile: Tile, accumulator: Value, part: int) -> None:
+        """Fetch a part of a tile's accumulator, as C's type."""
+        assert isinstance(self.consumer, Fetcher)
+        self.tile, atom = tile, part // self.plan.parts
+        first, count = self.columns(part)
+        sums, size = self.consumer.fetch(accumulator, atom, first, count), self.plan.result_bytes
+        words = [packed(self.text, some, (self.consumer.sums, self.result))[0] for some in grouped(sums, 4 // size)]
+        begin = first * size // CORE
+        self.kept[atom][begin : begin + len(words)] = words
+
+    def columns(self, part: int) -> tuple[int, int]:
+        """Return the first column of a part, and how many it has."""
+        return self.first_column(part), self.plan.store_columns
 
     def _half(self, word: str) -> str:
         """Return a register with the lower half of a word."""
@@ -57,13 +70,13 @@ class Held(Store):
 
     def row(self, part: int) -> Value:
         """Return the first of the warp's 16 rows of a part, within the tile."""
-        return self.text.add(self.consumer.row, part // self.plan.parts * BLOCK_ROWS)
+        return self.text.add(self.consumer.row, part // self.plan.parts * self.consumer.atom_rows)
 
 
 class ByBoxes(Held):
     """C by the copy engine, which unswizzles what lies in shared memory."""
 
-    def __init__(self, consumer: Consumer, result: str) -> None:
+    def __init__(self, consumer: OfTile, result: str) -> None:
         super().__init__(consumer, result)
         text, plan, lane = self.text, self.plan, consumer.lane
         self._span = span = plan.store_columns * plan.result_bytes  # bytes of a box's rows, and of its swizzle
@@ -112,7 +125,7 @@ class ByBoxes(Held):
 class ByColumns(Held):
     """C^T by the copy engine: the warps of a consumer turn blocks of 64 rows together, of which each stores a box."""
 
-    def __init__(self, consumer: Consumer, result: str) -> None:
+    def __init__(self, consumer: OfTile, result: str) -> None:
         super().__init__(consumer, result)
         text, plan, lane, warp = self.text, self.plan, consumer.lane, consumer.warp
         whole = text.mul(consumer.group, plan.buffers * plan.buffer_bytes)
@@ -192,11 +205,15 @@ class ByColumns(Held):
 class ByRows(Held):
     """C by threads, rows at any address: whole granules, and both ends of each row element by element."""
 
-    def __init__(self, consumer: Consumer, result: str) -> None:
+    def __init__(self, consumer: OfTile, result: str) -> None:
         super().__init__(consumer, result)
         plan = self.plan
         self._granules = plan.tile_n * plan.result_bytes // GRANULE
         self._pitch = (self._granules | 1) * GRANULE  # from row to row: an odd number of granules spreads banks
+
+    def columns(self, part: int) -> tuple[int, int]:
+        """Return all columns."""
+        return 0, self.plan.tile_n
 
     def write(self, part: int, buffer: int) -> None:
         """Lay 8 rows side by side in shared memory, each from the beginning of a granule."""
