@@ -42,8 +42,7 @@ class KernelNumbers:
         buffers, buffer_bytes, result_at: through which they do. barriers_at: where the barriers begin.
         fragment_steps: whose fragments are read at a time.
         batch: axes of it. a_axes, b_axes, c_axes: of the maps, beyond a matrix's.
-        groups: that there is room for. groups_at: where it is said where they begin. columns_at: where it is said
-            where tensor memory is.
+        groups: that there is room for. groups_at: where it is said where they begin.
         least_k_tiles: of a tile. whole_k_tiles: those of a tile that are multiplied whole though they are its last.
         a_lines, b_lines: where lines of A, and of B, lie in a stage that are aligned. a_spans, b_spans: of a k-tile's
             bytes that lie side by side in one. aligned_a, aligned_b: whether some are aligned.
@@ -103,7 +102,6 @@ class KernelNumbers:
     c_axes: int
     groups: int
     groups_at: int
-    columns_at: int
     least_k_tiles: int
     whole_k_tiles: int
     a_lines: int
@@ -132,6 +130,11 @@ class KernelNumbers:
     a_offsets: tuple[Offsets, ...]
     b_offsets: Offsets
 
+    @property
+    def columns_at(self) -> int:
+        """Where it is said where tensor memory is: kernels that have some know no groups."""
+        return self.groups_at
+
 
 def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
     """Return what is literal in a kernel's text.
@@ -151,7 +154,6 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
     memory = KernelMemory(kernel_program(kernel, result_bytes), kernel, along_rows)
     result = program.buffers[-1]
     starts = {piece.name: piece.start for piece in memory.loaded(0)}
-    behind = memory.barriers_at + BARRIER_BYTES * sum(ring.stages for ring in program.barriers)
     axes = len(gemm.members.extents)
     a_axes, b_axes = (
         1 if loose else axes if any(steps) else 0
@@ -207,8 +209,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         b_axes=b_axes,
         c_axes=len(gemm.members.batch) if any(gemm.members.of("C")) else 0,
         groups=kernel.groups,
-        groups_at=behind,
-        columns_at=behind + kernel.group_bytes if kernel.issues else 0,
+        groups_at=memory.barriers_at + BARRIER_BYTES * sum(ring.stages for ring in program.barriers),
         least_k_tiles=program.least_k_tiles,
         whole_k_tiles=1 + kernel.overlapped,
         a_lines=starts.get("lines of A", 0),
