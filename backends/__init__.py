@@ -36,6 +36,7 @@ PRODUCT_BACKENDS = {
 # Of these, those that print programs of some kernels alone: module and function of a product and a kernel, which raises
 # LegalSatError where an operation of its program has no row.
 PRODUCT_ROWS = {
+    "cute": "legalsat.backends.cute.product:require_rows",
     "triton": "legalsat.backends.triton.product:require_rows",
     "ptx": "legalsat.backends.ptx.persistent:require_rows",
     "host": "legalsat.backends.ptx.persistent:require_rows",  # whose kernels it holds
@@ -71,8 +72,8 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
         plan: a plan; where its dims are open, the text takes them at run time.
         backend: of a movement "triton" (a kernel), "cute" (a kernel in CUDA C++ for any means, and what launches
             it), "host" (C++ that encodes the tensor maps) or "host-python" (the same in Python); of a
-            product "cute" (persistent, for wgmma, and what launches it), "ptx" or "triton" (a kernel), or "host" (what
-            loads and launches the kernel in PTX).
+            product "cute" (for wgmma, and what launches it), "ptx" (a kernel, for tcgen05 as well), "triton" (a kernel
+            for wgmma) or "host" (what loads and launches the kernel in PTX).
 
     Raises:
         InvalidInput: no such backend for such a plan, or `plan` is no plan.

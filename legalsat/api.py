@@ -153,12 +153,9 @@ def _product(problem: Any, gpu: Target, backend: ProductBackend | None) -> GemmP
         return open_gemm_plan(problem, gpu, refusal_of(backend))
     if backend is None:
         return cached_gemm_plan(problem, gpu)
-    from legalsat.backends import emit, refusal_of  # noqa: PLC0415 - many plan without them
+    from legalsat.backends import refusal_of  # noqa: PLC0415 - many plan without them
 
-    found = cached_gemm_plan(problem, gpu, refusal_of(backend))
-    if found.kernel is None:
-        emit(found, backend)  # which says why, where it does not print such a plan
-    return found
+    return cached_gemm_plan(problem, gpu, refusal_of(backend))
 
 
 def _means(means: Any) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from legalsat.backends.ptx.blocks.adapter import product_of
 from ptx_machine import Stuck
 from small_products import PRODUCTS, Case
 from test_ptx_gemm import Printed, multiply, on_blackwell, planned, printed
@@ -25,7 +26,6 @@ from legalsat.analyses.ptx_machine.alu import FULL, LANES, arithmetic, compare, 
 from legalsat.analyses.ptx_machine.lanes import _shuffled
 from legalsat.analyses.ptx_machine.periods import period_of
 from legalsat.backends.ptx import emit_ptx
-from legalsat.backends.ptx.blocks.adapter import product_of
 from legalsat.cli import main
 from legalsat.errors import InvalidInput
 from legalsat.extract.check.check_ptx import check_ptx

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from legalsat.extract.blocks import planner
+from legalsat.extract.blocks.epilogue import write_addresses
+from legalsat.plans.block_plan import BlockPlan
 
 import legalsat as ls
 from legalsat.analyses.copy_engine import FILLED, UNTOUCHED, smem_image
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.backends import program
-from legalsat.extract.blocks import planner
-from legalsat.extract.blocks.epilogue import write_addresses
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.kernels.product_kernels import product_kernels
-from legalsat.plans.block_plan import BlockPlan
 from legalsat.rules import SHARED_RULES
 from legalsat.runtime.program import MapsArgument
 from legalsat.targets import target

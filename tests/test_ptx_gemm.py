@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from legalsat.backends.ptx.blocks.adapter import product_of
+from legalsat.backends.ptx.blocks.kernel import emit
+from legalsat.backends.ptx.blocks.product import Product, shared_map
+from legalsat.plans.block_plan import BlockPlan
 from ptx_formats import decode, encode
 from ptx_machine import Global, Stuck, run
 from small_products import MORE, PRODUCTS, Case
@@ -16,10 +20,6 @@ from small_products import MORE, PRODUCTS, Case
 import legalsat as ls
 from legalsat.backends.ptx import emit_ptx, launch_of
 from legalsat.backends.ptx.assemble import assemble
-from legalsat.backends.ptx.blocks.adapter import product_of
-from legalsat.backends.ptx.blocks.kernel import emit
-from legalsat.backends.ptx.blocks.product import Product, shared_map
-from legalsat.plans.block_plan import BlockPlan
 from legalsat.tensor import plain
 
 WORDS: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32}

@@ -9,7 +9,6 @@ from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.cute.product import emit
 from legalsat.backends.cute.self_test import self_test
 from legalsat.backends.kernel_launch import launched
-from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.slices import added_of
 from legalsat.extract.moved.relayouts import MEANS
 from legalsat.operators.gemm import Gemm
@@ -25,13 +24,8 @@ def program_of(plan: GemmPlan) -> Program:
     """Return the program of a plan's persistent kernel.
 
     Raises:
-        LegalSatError: the plan has none.
+        LegalSatError: an operation of its program has no row here.
     """
-    if plan.kernel is None:
-        raise LegalSatError(
-            f"cute prints products on wgmma; {plan.operator} on {plan.target} has no such kernel: name a target with "
-            "wgmma, such as h200"
-        )
     return program_for(plan.operator, plan.kernel, plan.target)
 
 
@@ -39,7 +33,7 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     """Return the program of a product computed by a kernel, relayouts of its operands in front.
 
     Raises:
-        LegalSatError: as `launched`.
+        LegalSatError: as `launched`, or an operation of its program has no row here.
     """
     added = added_of(gemm, kernel)
     text = emit(gemm, kernel) + ("" if added is None else emit_added(added))
@@ -50,7 +44,7 @@ def emit_product(plan: GemmPlan) -> str:
     """Return the file of a plan's persistent kernel, with relayouts in front and what launches it.
 
     Raises:
-        LegalSatError: the plan has none.
+        LegalSatError: an operation of its program has no row here.
     """
     made = program(plan, "cute")
     test = self_test(plan.operator, made)

@@ -1,7 +1,6 @@
 """PTX that runs: the program of a product's plan, and its image by ptxas, or by the driver where there is no ptxas.
 
-Kernels that have a program are printed of it, and launched as those of backend cute are, though Triton's movements lay
-operands out anew; where there is none, the plan of a block of C is printed.
+Kernels are launched as those of backend cute are, though Triton's movements lay operands out anew.
 """
 
 from __future__ import annotations
@@ -11,26 +10,13 @@ from functools import lru_cache
 
 from legalsat.backends.kernel_launch import launch_lines, launched
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble, tool_for
-from legalsat.backends.ptx.blocks.adapter import emit_ptx, launch_of
 from legalsat.backends.ptx.persistent import emit
-from legalsat.backends.relayouts import with_relayouts
 from legalsat.backends.triton.program import PRINTED_MEANS
-from legalsat.extract.moved.relayouts import relayouts_of_block
 from legalsat.operators.gemm import Gemm
-from legalsat.plans.block_plan import BlockPlan
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
-from legalsat.runtime.program import (
-    AddressArgument,
-    Argument,
-    Image,
-    MapArgument,
-    Operand,
-    Program,
-    Recipe,
-    needed,
-)
-from legalsat.targets import GRANULE_BYTES, Target
+from legalsat.runtime.program import Image, Program
+from legalsat.targets import Target
 
 BY_THE_DRIVER = "the driver"
 
@@ -41,9 +27,6 @@ def program_of(plan: GemmPlan) -> Program:
     Raises:
         LegalSatError: ptx does not print this plan.
     """
-    if plan.tiled is not None:
-        return program_of_block(plan.tiled)
-    assert plan.kernel is not None
     return program_for(plan.operator, plan.kernel, plan.target)
 
 
@@ -62,44 +45,12 @@ def emit_product(plan: GemmPlan) -> str:
     Raises:
         LegalSatError: ptx does not print this plan.
     """
-    if plan.tiled is not None:
-        return emit_ptx(plan.tiled)
     program = program_of(plan)
     lines = [f"{program.subject}, on {plan.target}: {plan.kernel}", "", *launch_lines(program)]
     for one in program.before:
         strides = one.program.operands[-1].tensor.strides
         lines += ["", f"{one.operand} must have been copied first, to strides of {strides} elements."]
     return "\n".join([*(f"// {line}".rstrip() for line in lines), program.text])
-
-
-def program_of_block(plan: BlockPlan) -> Program:
-    """Return the program of a plan of a block, relayouts of its operands in front.
-
-    Raises:
-        LegalSatError: ptx does not print this plan.
-    """
-    launch, text = launch_of(plan), emit_ptx(plan)
-    maps = iter(launch.maps)
-    arguments: list[Argument] = [
-        MapArgument(name[0], next(maps)) if name.endswith("_map") else AddressArgument(name)
-        for name in launch.parameters
-    ]
-    result = plan.operator.c
-    by_map = "c_map" in launch.parameters
-    kernel = Program(
-        subject=str(plan.operator),
-        architecture=plan.target.architecture,
-        text=text,
-        operands=(
-            Operand("a", needed(plan.a.source, GRANULE_BYTES)),
-            Operand("b", needed(plan.b.source, GRANULE_BYTES)),
-            # Threads store elements one by one.
-            Operand("c", needed(result, GRANULE_BYTES if by_map else result.dtype.bytes)),
-        ),
-        recipes=(Recipe(launch.entry, (launch.grid, 1, 1), launch.threads, launch.shared, tuple(arguments)),),
-        builder=__name__,
-    )
-    return with_relayouts(kernel, relayouts_of_block(plan))
 
 
 def tools_of(program: Program) -> str:

@@ -7,7 +7,7 @@ from legalsat.backends.ptx.cta import Cta, Ring, Tile
 from legalsat.backends.ptx.descriptors import descriptor, moved
 from legalsat.backends.ptx.text import Value, braced
 from legalsat.plans.product_kernel import ISSUED_ROWS, WARPS, ProductKernel
-from legalsat.units.tcgen05 import InstructionDescriptor, kind_of
+from legalsat.units.tcgen05 import instruction_of
 
 LANE_BITS = 16  # tensor memory's lane stands in the upper half of an address
 CORE = 8  # columns that a load has for each repetition, of which a lane gets two of rows g and g + 8
@@ -22,11 +22,10 @@ class Issuer:
     """
 
     def __init__(self, cta: Cta, kernel: ProductKernel, element: str, columns: str) -> None:
-        kind = kind_of(element, element)
-        majors = {"a_major": kernel.majors[0], "b_major": kernel.majors[1]}
-        word = InstructionDescriptor(kind.name, element, element, ISSUED_ROWS, kernel.summed, **majors).word
-        self._text, self._cta, self._kernel, self._kind, self._columns = cta.text, cta, kernel, kind.name, columns
-        self._word, self._always = cta.text.held(word), cta.text.when("eq.s32", 0, 0)
+        self._text, self._cta, self._kernel, self._columns = cta.text, cta, kernel, columns
+        instruction = instruction_of(element, (ISSUED_ROWS, kernel.summed), kernel.majors)
+        self._kind, self._word = instruction.kind, cta.text.held(instruction.word)
+        self._always = cta.text.when("eq.s32", 0, 0)
 
     def multiply(self, ring: Ring, accumulator: Value, k_tile: Value) -> None:
         """Multiply a stage into an accumulator, which the tile's first instruction of all begins."""

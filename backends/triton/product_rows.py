@@ -116,6 +116,8 @@ class Scope:
 
 def refused(kernel: ProductKernel, lacking: str) -> str:
     """Return that an operation has no row, in words."""
+    if kernel.issues:  # of these triton prints none
+        return f'triton has no row for {lacking} of {kernel}, and ptx has one; emit "ptx"'
     return (
         f"triton has no row for {lacking} in the program of {kernel}, and cute has one; ask synthesize for "
         'backend="triton", which takes a kernel that triton prints, or emit "cute"'
@@ -124,8 +126,8 @@ def refused(kernel: ProductKernel, lacking: str) -> str:
 
 def lacking_in(gemm: Gemm, kernel: ProductKernel) -> str:
     """Return in words the first operation of a kernel's program that has no row here; "" if all have one."""
-    if kernel.batch or kernel.groups:
-        return "tiles of members"
+    if kernel.issues or kernel.batch or kernel.groups:
+        return "FetchSums" if kernel.issues else "tiles of members"
     if gemm.scaled == "rows":
         return "scales of rows"
     if gemm.dtype.name not in TYPES:  # Triton 3.6 multiplies unsigned bytes as signed ones

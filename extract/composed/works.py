@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, TypeAlias
 
-from legalsat.extract.blocks.cost import LAUNCH_NANOSECONDS as TILED_LAUNCH
-from legalsat.extract.blocks.cost import rates
 from legalsat.extract.cost.cost import NOMINAL, among_others, exchanges, relayout_nanoseconds
 from legalsat.extract.cost.kernel_cost import Products, crossed, least_times
 from legalsat.extract.kernels.joint import cached_gemm_plan
@@ -69,12 +67,7 @@ def least_of(work: Work, target: Target) -> float:
     """Return nanoseconds that no plan of a work is below."""
     moved: int = sum(one.size * one.dtype.bytes for one in work.tensors.values())
     if work.term == PRODUCT:
-        if multiplied(work, target) is not None:
-            bound = least_times(Products.of([work]), (False, False), target)
-            return max(0.0, float(bound[0]))
-        if work.dtype.name not in dict(target.multiplies):
-            return 0.0  # which no unit multiplies, and its rules say so
-        own = rates(work, target)
-        seconds: float = max(work.flops / own.flops / own.processors, moved / own.memory)
-        return TILED_LAUNCH + 1e9 * seconds - 1.0
+        if multiplied(work, target) is None:
+            return 0.0  # which no kernel computes, and rules say so
+        return max(0.0, float(least_times(Products.of([work]), (False, False), target)[0]))
     return float(relayout_nanoseconds(moved, (target.device or NOMINAL).memory_bandwidth / 1e9)) - 1.0

@@ -24,8 +24,8 @@ class KernelColumns:
         down, across: CTAs of a cluster along m and n.
         group: tiles along m that neighbours in time share.
         phases: rows after which starts lie alike, of tiles that have one phase; else 1.
-        in_registers: whether A is realigned there. overlapped: whether the epilogue is overlapped, by what is multiplied or
-            summed up in tensor memory.
+        in_registers: whether A is realigned there. overlapped: whether the epilogue is overlapped, in tensor
+            memory too.
         by_sums: whether C leaves through all accumulators. by_rows: whether by threads. turned: whether as C^T.
         by_columns: whether by threads as C^T.
         relaid_a, relaid_b: whether its operands are laid out first, and transposed_a, transposed_b: with their axes

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import LegalSatError
 from legalsat.explanation import FALL_BACK, USES, Explanation, Obligation, Repair
-from legalsat.extract.blocks.planner import cached_block_plan
 from legalsat.extract.explain.explain import reasons
 from legalsat.extract.explain.tensor_layouts import GRANULE_BITS
 from legalsat.extract.explain.tensor_repair import boxed, copy_nanoseconds, ranked
 from legalsat.extract.explain.tensor_values import OF_LAYOUTS
 from legalsat.extract.explain.values import Works, in_words
-from legalsat.extract.kernels.product_class import types_of
+from legalsat.extract.kernels.product_class import refusals_of
 from legalsat.extract.kernels.product_kernels import derivation_of, product_kernels
 from legalsat.extract.region.open_products import product_region
 from legalsat.extract.search.planner import BOXES, NoLegalLayout, cached_plan
@@ -30,7 +29,6 @@ from legalsat.operators import Copy
 from legalsat.operators.gemm import Gemm, judged_operands
 from legalsat.plans.plan import Plan
 from legalsat.plans.product_kernel import ProductKernel
-from legalsat.rules import PRODUCT_RULES
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 from legalsat.view.snippets import matmul_snippets, product_snippets
@@ -50,15 +48,15 @@ class Layout:
 
 
 class Computed(NamedTuple):
-    """How a product is computed: predicted nanoseconds, the kernel, and what is done about operands, in words.
+    """How a product is computed: predicted nanoseconds, the kernel, what is done about operands, and `by` which kernel.
 
-    `by` is the kernel itself; None where operands have plans of their own.
+    The second and the third are words.
     """
 
     nanoseconds: float
     kernel: str
     mended: str
-    by: ProductKernel | None = None
+    by: ProductKernel
 
 
 def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
@@ -70,7 +68,7 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
         uses: how often it is computed with operands that a repair lays out once.
     """
     said, chip = str(gemm), str(target)
-    broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types_of(gemm), target))
+    broken = refusals_of(gemm, target)
     if broken:
         return Explanation(said, chip, False, broken, of=gemm)
     if gemm.dims:
@@ -84,7 +82,7 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
     parts = {name: _operand(name, copy, target) for name, copy in operands.items()}
     refused = [name for name, part in parts.items() if not part.legal]
     now = computed(gemm, target)
-    steps = derivation_of(gemm, now.by, target) if now is not None and now.by is not None else ()
+    steps = () if now is None else derivation_of(gemm, now.by, target)
     found: tuple[Repair, ...] = ()
     if refused and target.tma is not None and not many:
         found = tuple(_repairs(gemm, target, {name: operands[name] for name in refused if name in "AB"}, now, uses))
@@ -136,25 +134,12 @@ def _together(parts: dict[str, Explanation]) -> tuple[Diagnostic, ...]:
 
 
 def computed(gemm: Gemm, target: Target) -> Computed | None:
-    """Return how a product is computed as it is, and its predicted time; None if it is not.
-
-    That is the persistent kernel of backend cute where there is one, else the plan that `synthesize` gives.
-    """
+    """Return how a product is computed as it is, and its predicted time; None if it is not."""
     kernels = product_kernels(gemm, target, 1)
-    if kernels:
-        time, kernel = kernels[0]
-        return Computed(time, str(kernel), _mended(kernel), kernel)
-    if target.wgmma is not None:
+    if not kernels:
         return None
-    try:
-        plan = cached_block_plan(gemm, target)
-    except LegalSatError:
-        return None
-    words = [f"{'x'.join(map(str, plan.tile))}", f"{plan.stages} stages"]
-    words += [f"{name} by {one.access.by}" for name, one in (("A", plan.a), ("B", plan.b))]
-    padded = [name for name, one in (("A", plan.a), ("B", plan.b)) if one.before]
-    mended = f"{_list(padded)} {'are' if padded[1:] else 'is'} padded first" if padded else ""
-    return Computed(plan.cost.nanoseconds, ", ".join([*words, f"C by {plan.c.store}"]), mended)
+    time, kernel = kernels[0]
+    return Computed(time, str(kernel), _mended(kernel), kernel)
 
 
 def _mended(kernel: ProductKernel) -> str:

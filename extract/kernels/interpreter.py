@@ -136,9 +136,7 @@ class _Warps:
     groups: dict[str, deque[list[Callable[[], None]]]] = field(
         default_factory=lambda: {"wgmma": deque(), "bulk": deque(), "tcgen05": deque()}
     )
-    open: dict[str, list[Callable[[], None]]] = field(
-        default_factory=lambda: {"wgmma": [], "bulk": [], "tcgen05": []}
-    )
+    open: dict[str, list[Callable[[], None]]] = field(default_factory=lambda: {"wgmma": [], "bulk": [], "tcgen05": []})
 
     def item(self, at: At) -> int:
         return self.counts.get(at.cursor, 0) + at.offset
@@ -153,7 +151,8 @@ class _Cluster:
     def __init__(self, launched: Launched, program: k.KernelProgram, number: int, drawn: random.Random) -> None:
         self.launched, self.program, self.number, self.drawn = launched, program, number, drawn
         self.stages = {ring.name: ring.stages for ring in program.barriers}
-        self.stages |= {ring.name: ring.stages for ring in (*program.buffers, *program.sums)}
+        self.stages |= {ring.name: ring.stages for ring in program.buffers}
+        self.stages |= {ring.name: ring.stages for ring in program.sums}
         self.ctas = [Cta(launched, program, rank) for rank in range(program.ctas)]
         self.barriers = {
             (cta.rank, ring.name, stage): _Barrier(ring.arrivals, ring.arrivals)

@@ -1,4 +1,4 @@
-"""The plan of a product: the cheapest kernel on wgmma, or a block planned operand by operand on GPUs without it."""
+"""The plan of a product: the kernel that is predicted to be fastest."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from legalsat.errors import LegalSatError
-from legalsat.extract.blocks.planner import cached_block_plan
 from legalsat.extract.cost.kernel_cost import kernel_cost
 from legalsat.extract.kernels.contract import require_contract
-from legalsat.extract.kernels.product_class import types_of
+from legalsat.extract.kernels.product_class import refusals_of
 from legalsat.extract.kernels.product_kernels import best_kernel, each_kernel
 from legalsat.extract.search.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.operators.gemm import Gemm, judged_operands
 from legalsat.plans.gemm_plan import GemmCandidate, GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
-from legalsat.rules import PRODUCT_RULES
 from legalsat.targets import Target
 
 Refusal: TypeAlias = Callable[[Gemm, ProductKernel], str]
 
 
 def gemm_plan(operator: Gemm, target: Target, refusal: Refusal | None = None) -> GemmPlan:
-    """Return the plan of a product: the kernel that is predicted to be fastest, or a block's where there is no wgmma.
+    """Return the plan of a product: the kernel that is predicted to be fastest.
 
     Args:
         operator: the product.
@@ -31,17 +29,13 @@ def gemm_plan(operator: Gemm, target: Target, refusal: Refusal | None = None) ->
         refusal: says why a kernel may not be taken, "" where it may; every kernel may be when left out.
 
     Raises:
-        NoLegalLayout: the target multiplies no such types, no kernel reads such operands, or no tile has a legal plan
-            for all three.
+        NoLegalLayout: the target multiplies no such types, or by no unit that kernels are for, or no kernel reads such
+            operands.
         LegalSatError: there are kernels, and none may be taken.
     """
-    broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types_of(operator), target))
+    broken = refusals_of(operator, target)
     if broken:
         raise NoLegalLayout(f"no legal {operator} on {target}", broken)
-    if target.wgmma is None:
-        if operator.members.extents:
-            raise LegalSatError(f"{target} has kernels of single products alone; plan one of {operator}, or for h200")
-        return GemmPlan(operator, target, None, cached_block_plan(operator, target))
     kernel = best_kernel(operator, target) if refusal is None else _first(operator, target, refusal)
     if kernel is None:
         raise _without_kernels(operator, target)
@@ -51,7 +45,7 @@ def gemm_plan(operator: Gemm, target: Target, refusal: Refusal | None = None) ->
 
 
 def _without_kernels(operator: Gemm, target: Target) -> LegalSatError:
-    """Return why a product has no kernel on wgmma."""
+    """Return why a product has no kernel."""
     if operator.members.extents:
         return LegalSatError(
             f"{operator} on {target} has no kernel: each element of a matrix must lie at a multiple of its size, and "
@@ -81,15 +75,10 @@ def _first(operator: Gemm, target: Target, refusal: Refusal) -> ProductKernel | 
 
 
 def candidates_of(plan: GemmPlan) -> Iterator[GemmCandidate]:
-    """Yield all kernels of a plan's product, or its best tiles where there are none, cheapest first."""
-    if plan.tiled is not None:
-        for one in plan.tiled.candidates:
-            name = f"{'x'.join(map(str, one.tile))}, {one.stages} stages"
-            yield GemmCandidate(name, one.tile, one.stages, one.blocks, None, one.cost)
-    else:
-        for _, kernel in each_kernel(plan.typical, plan.target):
-            cost = kernel_cost(plan.typical, kernel, plan.target)
-            yield GemmCandidate(str(kernel), kernel.tile, kernel.stages, kernel.blocks, kernel, cost)
+    """Yield all kernels of a plan's product, cheapest first."""
+    for _, kernel in each_kernel(plan.typical, plan.target):
+        cost = kernel_cost(plan.typical, kernel, plan.target)
+        yield GemmCandidate(str(kernel), kernel.tile, kernel.stages, kernel.blocks, kernel, cost)
 
 
 @lru_cache(maxsize=256)

@@ -185,7 +185,7 @@ class _Program:
         )
 
     def accumulated(self) -> tuple[BarrierRing, ...]:
-        """Return the barriers of accumulators in tensor memory: when one has been summed up, and when it was fetched."""
+        """Return the barriers of accumulators in tensor memory: when one is summed up, and when it was fetched."""
         kernel, count = self.kernel, self.kernel.accumulators
         if not kernel.issues:
             return ()

@@ -1,4 +1,4 @@
-"""Kernels that compute a product on wgmma or tcgen05, cheapest first: forms by laws, times every number that is open in them.
+"""Kernels that compute a product on a matrix unit, cheapest first: forms by laws, times every number open in them.
 
 An operand that no tensor map describes is mended in one of several ways, which cost a pass over it, bandwidth of
 shared memory, or tiles that are not full. Every map of a kernel returned is legal by the rules.

@@ -54,7 +54,7 @@ from legalsat.plans.product_kernel import (
 from legalsat.rules import MULTIPLY_RULES
 from legalsat.targets import GRANULE_BYTES, KIB, Target
 from legalsat.units.matrix_descriptor import MatrixOperand
-from legalsat.units.tcgen05 import InstructionDescriptor, kind_of, legal_n, operand_type
+from legalsat.units.tcgen05 import instruction_of, kind_of, legal_n, operand_type
 from legalsat.units.tcgen05_sites import Tcgen05Mma
 from legalsat.units.wgmma import columns as legal_columns
 
@@ -335,11 +335,10 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         one: the class of products.
         target: the GPU.
     """
-    unit = matrix_unit(target)
     cuts = [
         (number, MOST_CUTS * place + index, *_numbers(cut))
         for number, (place, form) in enumerate(forms)
-        for index, cut in enumerate(cuts_of(form, one, unit))
+        for index, cut in enumerate(cuts_of(form, one, matrix_unit(target)))
     ]
     if not cuts:
         return None
@@ -349,8 +348,7 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     swapped, registers, tiles, slid, sums, boxed, turned, by_columns, lapped, mn_a, mn_b, alike, *done = told
     relaid_a, relaid_b, transposed_a, transposed_b, aligned_a, aligned_b, clipped = done
     summed, aligning = columns + SLID * slid, aligned_a | aligned_b
-    size = one.dtype.bytes
-    result_size = np.where(slices > 1, SUM_BYTES, one.result.bytes)
+    size, result_size = one.dtype.bytes, np.where(slices > 1, SUM_BYTES, one.result.bytes)
 
     phases = np.where(registers, np.maximum(8, alike), np.where(tiles | slid, alike, 1))
     turns = np.where(slid, -(-one.turns // phases), one.turns)
@@ -360,16 +358,8 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
     work = Work(own, summed, starts, split, alone, sums, by_rows | (by_columns > 0), aligning)
     scales = SCALES_OF_ROWS * one.by_rows
     needed = of_consumers(work, result_size, overlapped=False) + scales
-    consumers, producer = solved(needed, of_producer(work), warpgroups, blocks, target, aligning | clipped)
-    instructed = summed // 2 + INSTRUCTION <= launched_registers(warpgroups + (aligning | clipped), blocks, target)
-    legal = legal_columns(operand_type(one.dtype.name))
-    accumulators = np.zeros_like(rows)
-    if unit == "tcgen05":
-        assert target.tcgen05 is not None
-        consumers, producer = fetching(columns, boxed == 0, warpgroups, target)
-        of_one = rows // ISSUED_ROWS * summed
-        accumulators = np.minimum(TENSOR_ACCUMULATORS, target.tcgen05.columns // of_one)
-        instructed, legal = accumulators > 0, issued_columns(one.dtype.name, target)
+    cut, wants, how = (rows, summed, warpgroups, blocks), (needed, of_producer(work)), (aligning | clipped, boxed == 0)
+    accumulators, consumers, producer, legal = _on_unit(one, target, cut, wants, how)
     # Of lines that are aligned a cluster shares out boxes of their own, and of those across k parts along k.
     wide_a, wide_b = mn_a | aligned_a, mn_b | aligned_b
     unit, unit_b = np.where(wide_a, WIDE_BOX, LEAST_BOX), np.where(wide_b, WIDE_BOX, LEAST_BOX * down)
@@ -379,12 +369,11 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         & (loaded <= MOST_COLUMNS)
         & (LOADED_MORE * (loaded - summed) <= summed)
         & ((mn_b == 0) | (summed % TURNED_COLUMNS == 0))
-        & np.isin(summed, legal)
+        & legal
         # Of elements of a byte, rows are whole granules, and nobody turns them.
         & ((result_size > 1) | ((columns % GRANULE_BYTES == 0) & (turned + by_columns == 0)))
         & (split <= turns)
         & (consumers > 0)
-        & instructed
         & ((registers == 0) | (rows % (8 * phases) == 0))
         # Boxes of C have a swizzle: as wide as the widest, or as the tile.
         & ((boxed == 0) | (columns * result_size % SPANS[-1] == 0) | (columns * result_size > SPANS[0]))
@@ -451,6 +440,33 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         one.groups,
         one.ragged,
     )
+
+
+def _on_unit(
+    one: ProductClass,
+    target: Target,
+    cut: tuple[Numbers, Numbers, Numbers, Numbers],
+    wants: tuple[Numbers, Numbers],
+    how: tuple[Numbers, Numbers],
+) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Return accumulators in tensor memory, registers of consumers and of the producer, and if an instruction is legal.
+
+    Args:
+        one: the class of products.
+        target: the GPU.
+        cut: rows, columns of an accumulator, warpgroups of consumers, and CTAs on an SM.
+        wants: registers that consumers of wgmma, and the producer, are predicted to use.
+        how: whether a warpgroup of its own mends what boxes bring, and whether threads store C.
+    """
+    (rows, summed, warpgroups, blocks), (mending, by_threads) = cut, how
+    if target.tcgen05 is not None:
+        accumulators = np.minimum(TENSOR_ACCUMULATORS, target.tcgen05.columns // (rows // ISSUED_ROWS * summed))
+        consumers, producer = fetching(summed, by_threads, warpgroups, target)
+        return accumulators, consumers, producer, np.isin(summed, issued_columns(one.dtype.name, target))
+    consumers, producer = solved(*wants, warpgroups, blocks, target, mending)
+    legal = np.isin(summed, legal_columns(operand_type(one.dtype.name)))
+    legal &= summed // 2 + INSTRUCTION <= launched_registers(warpgroups + mending, blocks, target)
+    return np.zeros_like(rows), consumers, producer, legal
 
 
 def _overlapped(turns: Numbers, slid: Numbers) -> Numbers:
@@ -531,8 +547,7 @@ def _operand(  # noqa: PLR0917 - what is remembered of an operand
 @lru_cache
 def issued_columns(element: str, target: Target) -> tuple[int, ...]:
     """Return the columns that an instruction of tcgen05 with 128 rows may have by the rules, for operands of a type."""
-    kind = kind_of(element, element)
-    words = (InstructionDescriptor(kind.name, element, element, ISSUED_ROWS, n) for n in legal_n(kind, 1))
+    words = (instruction_of(element, (ISSUED_ROWS, n)) for n in legal_n(kind_of(element, element), 1))
     return tuple(
         word.n
         for word in words

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from legalsat.extract.kernels.product_maps import laid_out
 from legalsat.operators import Copy
 from legalsat.operators.gemm import Gemm
-from legalsat.plans.block_plan import BlockPlan
 from legalsat.plans.gemm_plan import InFront
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.rules.granules import GRANULES
@@ -37,10 +36,3 @@ def relayouts_of(
             tensor = gemm.tensors[name]
             plan = cached_plan(Copy(tensor, laid_out(tensor, first)), target, means)
             yield InFront(name.lower(), plan, constant=name == "B" and gemm.constant_b, exchanged=first == "transpose")
-
-
-def relayouts_of_block(plan: BlockPlan) -> Iterator[InFront]:
-    """Yield what runs in front of a product that is planned operand by operand."""
-    for name, one in (("a", plan.a), ("b", plan.b)):
-        for first in one.before:  # plans have one at most, as a copy that is kept goes by what it was made from
-            yield InFront(name, first, constant=one.operator.constant)

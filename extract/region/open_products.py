@@ -37,7 +37,7 @@ from legalsat.extract.kernels.contract import require_contract
 from legalsat.extract.kernels.for_extents import for_any_extents
 from legalsat.extract.kernels.joint import Refusal
 from legalsat.extract.kernels.kernel_program import kernel_program
-from legalsat.extract.kernels.product_class import types_of
+from legalsat.extract.kernels.product_class import refusals_of
 from legalsat.extract.kernels.product_kernels import each_kernel, times_of
 from legalsat.extract.kernels.product_maps import extents, maps_of, stored_type
 from legalsat.extract.region.laid_out import open_relayouts, what_to_do
@@ -47,7 +47,7 @@ from legalsat.logic import Condition, Value, all_of, within
 from legalsat.operators.gemm import MOST_EXTENT, Gemm
 from legalsat.plans.gemm_plan import GemmPlan, OpenKernel
 from legalsat.plans.product_kernel import ProductKernel
-from legalsat.rules import COPY_RULES, PRODUCT_RULES
+from legalsat.rules import COPY_RULES
 from legalsat.targets import Target
 from legalsat.units.sites import TmaCopy
 from legalsat.units.tensor_map import TensorMap
@@ -83,7 +83,7 @@ def open_gemm_plan(gemm: Gemm, target: Target, refusal: Refusal | None = None) -
         NotAffine: a stride multiplies dims in a way that no isl set expresses.
         LegalSatError: no kernel's extents can be said; the message says why.
     """
-    broken = tuple(d for rule in PRODUCT_RULES for d in rule.check(types_of(gemm), target))
+    broken = refusals_of(gemm, target)
     if broken:
         raise NoLegalLayout(f"no legal {gemm} on {target}", broken)
     check_names(dim.name for dim in gemm.dims)

@@ -52,7 +52,7 @@ def synthesize(args: Namespace) -> Answer:
 def _note(plan: GemmPlan, backend: str) -> str:
     """Return which kernel was taken where that is not the cheapest of all, which the backend does not print."""
     first = plan.candidates[0]
-    if plan.kernel is None or plan.kernel == first.kernel:
+    if plan.kernel == first.kernel:
         return ""
     ours, best = (duration(cost.nanoseconds) for cost in (plan.cost, first.cost))
     return f"{backend} prints {plan.kernel}, {ours} predicted; the cheapest kernel is {first.name}, {best}"

@@ -13,7 +13,6 @@ from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators.gemm import Gemm, sums_of
 from legalsat.operators.grouped import GroupedGemm
 from legalsat.options import ProductBackend, RunProductBackend
-from legalsat.plans.block_plan import BlockPlan, block_from_json
 from legalsat.plans.lazily import Lazily
 from legalsat.plans.plan import (
     PLAN_VERSION,
@@ -34,8 +33,8 @@ from legalsat.program.kernel import KernelProgram
 from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target, target
 from legalsat.terms.products import words
-from legalsat.units.mma import Mma
-from legalsat.units.tcgen05 import operand_type
+from legalsat.units.mma import Columns, Mma
+from legalsat.units.tcgen05 import instruction_of, operand_type
 from legalsat.units.tensor_map import TensorMap
 
 if TYPE_CHECKING:
@@ -45,18 +44,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GemmCandidate:
-    """A kernel of a product, or a tile of one that is planned operand by operand, and what it is predicted to take.
+    """A kernel of a product, and what it is predicted to take.
 
     Attributes:
         name: in words. tile: elements along m, n and k. stages: of the ring. blocks: that fit on a processor.
-        kernel: None of a tile. cost: what is predicted.
+        kernel: itself. cost: what is predicted.
     """
 
     name: str
     tile: tuple[int, int, int]
     stages: int
     blocks: int
-    kernel: ProductKernel | None
+    kernel: ProductKernel
     cost: ProductCost
 
 
@@ -99,8 +98,7 @@ class GemmPlan:
     Attributes:
         operator: what was asked.
         target: the GPU.
-        kernel: the persistent kernel that `compile` launches; None on GPUs without wgmma.
-        tiled: on these, the product planned operand by operand.
+        kernel: the persistent kernel that `compile` launches.
         guard: with dims, the exact set of their values that `choices` compute, in isl's notation; empty without dims.
         guard_sentence: the same in words.
         choices: with dims, kernels by ranges, at most four, `kernel` among them: the one for typical values.
@@ -108,15 +106,10 @@ class GemmPlan:
 
     operator: Gemm
     target: Target
-    kernel: ProductKernel | None
-    tiled: BlockPlan | None = None
+    kernel: ProductKernel
     guard: str = ""
     guard_sentence: str = ""
     choices: tuple[OpenKernel, ...] = ()
-
-    def __post_init__(self) -> None:
-        if (self.kernel is None) == (self.tiled is None):
-            raise InvalidPlan("plan has a kernel and tiles, or neither; synthesise it again")
 
     @property
     def typical(self) -> Gemm:
@@ -142,65 +135,52 @@ class GemmPlan:
         return cached_gemm_plan(self.operator.bind(values), self.target)
 
     @property
-    def _shape(self) -> ProductKernel | BlockPlan:
-        found = self.kernel or self.tiled
-        assert found is not None
-        return found
-
-    @property
     def tile(self) -> tuple[int, int, int]:
         """Elements along m, n and k of what is computed, which is C^T where the kernel is swapped."""
-        return self._shape.tile
+        return self.kernel.tile
 
     @property
     def stages(self) -> int:
         """Stages of the ring that A and B share."""
-        return self._shape.stages
+        return self.kernel.stages
 
     @property
     def blocks(self) -> int:
         """Blocks that fit on a processor."""
-        return self._shape.blocks
+        return self.kernel.blocks
 
     @property
     def registers(self) -> tuple[int, ...]:
-        """Registers a thread of the consumer warps and of the producer's; empty where they are left as they are."""
-        return () if self.kernel is None else self.kernel.registers
+        """Registers a thread of the consumer warps and of the producer's."""
+        return self.kernel.registers
 
     @property
     def launch(self) -> Launch:
         """Warps of a block, and blocks of the grid where they are persistent; with dims for typical values."""
-        if self.tiled is not None:
-            return self.tiled.launch
         from legalsat.extract.kernels.product_maps import grid_of  # noqa: PLC0415 - needs plans
 
-        assert self.kernel is not None
         grid = grid_of(self.typical, self.kernel, self.target)
         assert isinstance(grid, int)
         return Launch(self.kernel.threads // 32, 0 if self.kernel.store == "sums" else grid)
 
     @property
-    def mma(self) -> Mma | None:
-        """How tiles are multiplied; None where no matrix unit reads shared memory by itself."""
+    def mma(self) -> Mma:
+        """How tiles are multiplied."""
         kernel, element = self.kernel, operand_type(self.operator.dtype.name)
-        if self.tiled is not None:
-            return self.tiled.mma
-        assert kernel is not None
-        shape = (64, kernel.summed, kernel.tile[2] // len(kernel.b.offsets[0]))
-        return Mma(
-            "wgmma", shape, (element, element, sums_of(self.operator.dtype).name), kernel.warpgroups, kernel.a, kernel.b
-        )
+        shape = (kernel.instruction_rows, kernel.summed, kernel.tile[2] // len(kernel.b.offsets[0]))
+        types = (element, element, sums_of(self.operator.dtype).name)
+        if not kernel.issues:
+            return Mma("wgmma", shape, types, kernel.warpgroups, kernel.a, kernel.b)
+        firsts = range(0, kernel.accumulators * kernel.summed_columns, kernel.summed_columns)
+        columns = tuple(Columns(f"accumulator {i}", one, kernel.summed_columns) for i, one in enumerate(firsts))
+        word = instruction_of(element, shape[:2], kernel.majors).word
+        return Mma("tcgen05", shape, types, kernel.warpgroups, kernel.a, kernel.b, word, columns, kernel.tensor_columns)
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
         """The maps of A, of B and of C, in the order of the kernel's parameters."""
-        block = self.tiled
-        if block is not None:
-            result = block.c.tensor_maps[-1:] if block.c.store == "tma" else ()
-            return (*block.a.tensor_maps, *block.b.tensor_maps, *result)
         from legalsat.extract.kernels.product_maps import maps_of  # noqa: PLC0415 - needs plans
 
-        assert self.kernel is not None
         return tuple(one.map for maps in maps_of(self.operator, self.kernel).values() for one in maps)
 
     @property
@@ -211,25 +191,18 @@ class GemmPlan:
         """
         from legalsat.extract.moved import relayouts  # noqa: PLC0415 - the planner makes plans
 
-        if self.tiled is not None:
-            return tuple(relayouts.relayouts_of_block(self.tiled))
-        assert self.kernel is not None
         return tuple(relayouts.relayouts_of(self.operator, self.kernel, self.target))
 
     @property
     def behind(self) -> Added | None:
         """What adds slices of k up behind the kernel, and writes C; None where the kernel writes it."""
-        if self.kernel is None:
-            return None
         from legalsat.extract.kernels.slices import added_of  # noqa: PLC0415 - needs plans
 
         return added_of(self.operator, self.kernel)
 
     @property
     def derivation(self) -> tuple[TermStep, ...]:
-        """The laws that lead from the product to the kernel, in order; none where operands have plans of their own."""
-        if self.kernel is None:
-            return ()
+        """The laws that lead from the product to the kernel, in order."""
         from legalsat.extract.kernels.product_kernels import derivation_of  # noqa: PLC0415 - the planner makes plans
 
         return derivation_of(self.typical, self.kernel, self.target)
@@ -237,47 +210,31 @@ class GemmPlan:
     @property
     def cost(self) -> ProductCost:
         """What the kernel that `compile` launches is predicted to take; with dims for typical values."""
-        if self.tiled is not None:
-            return self.tiled.cost
         from legalsat.extract.cost.kernel_cost import kernel_cost  # noqa: PLC0415 - needs plans
 
-        assert self.kernel is not None
         return kernel_cost(self.typical, self.kernel, self.target)
 
     @property
     def candidates(self) -> Sequence[GemmCandidate]:
-        """All kernels of the product, or the best tiles where there are none, cheapest first; found when asked for."""
+        """All kernels of the product, cheapest first; found when asked for."""
         from legalsat.extract.kernels.joint import candidates_of  # noqa: PLC0415 - the planner makes plans
 
         return Lazily(candidates_of(self))
 
     @property
     def program(self) -> KernelProgram:
-        """The program of the kernel: what each role does, once for all tiles and CTAs. It is what "cute" prints.
-
-        Raises:
-            LegalSatError: there is no kernel.
-        """
+        """The program of the kernel: what each role does, once for all tiles and CTAs. It is what backends print."""
         from legalsat.extract.kernels.kernel_program import printed_program  # noqa: PLC0415 - what builds programs needs plans
         from legalsat.extract.kernels.product_maps import stored_type  # noqa: PLC0415 - likewise
 
-        if self.kernel is None:
-            raise LegalSatError(f"{self.operator} on {self.target} has no kernel with a program; read plan.pipeline")
         return printed_program(self.kernel, stored_type(self.operator, self.kernel).bytes)
 
     @property
     def pipeline(self) -> Pipeline:
-        """What each role of each CTA does by the program, operation by operation, which is what is proven.
-
-        Raises:
-            LegalSatError: there is no kernel, and operands do not arrive by boxes, or no matrix unit reads them.
-        """
-        if self.tiled is not None:
-            return self.tiled.pipeline
+        """What each role of each CTA does by the program, operation by operation, which is what is proven."""
         from legalsat.extract.kernels.kernel_program import kernel_program  # noqa: PLC0415 - what builds pipelines needs plans
         from legalsat.extract.kernels.product_maps import stored_type  # noqa: PLC0415 - likewise
 
-        assert self.kernel is not None
         return kernel_program(self.kernel, stored_type(self.operator, self.kernel).bytes)
 
     def emit(self, backend: ProductBackend) -> str:
@@ -313,7 +270,6 @@ class GemmPlan:
             "target": self.target.name,
             "operator": plain_value(self.operator),
             "kernel": plain_value(self.kernel),
-            "tiled": None if self.tiled is None else self.tiled.to_json(),
             "derivation": self._steps(),
             "guard": self.guard,
             "choices": [{"kernel": str(one.kernel), "set": one.set, "sentence": one.sentence} for one in self.choices],
@@ -371,12 +327,7 @@ FOLLOWS = ("tile", "stages", "blocks", "launch", "registers", "cost", "before", 
 def from_json(data: Any) -> GemmPlan:
     """Return the plan whose choice `GemmPlan.to_json` wrote; nothing is checked here."""
     asked, on = operator_of(data["operator"], PRODUCTS), target(data["target"])
-    return GemmPlan(
-        asked,
-        on,
-        value_of(ProductKernel | None, data["kernel"], "kernel"),
-        None if data["tiled"] is None else block_from_json(data["tiled"], asked, on),
-    )
+    return GemmPlan(asked, on, value_of(ProductKernel, data["kernel"], "kernel"))
 
 
 def _require_what_follows(plan: GemmPlan, data: Any) -> None:

@@ -126,8 +126,8 @@ class ProductKernel:
             start within one has maps of its own.
         streamed: whether A, and B, are read from memory once, by few: L2 fetches twice as many bytes of them at a time.
         lap: columns that a tile computes as the next one along n does, as many as a sector has.
-        accumulators: tiles' in tensor memory, in turns: a warpgroup of its own has tcgen05 multiply, and consumers fetch
-            what it summed. 0 where consumers multiply by wgmma, and keep accumulators in registers.
+        accumulators: of tiles in tensor memory, in turns: a warpgroup of its own has tcgen05 multiply, and consumers
+            fetch what it summed. 0 where consumers multiply by wgmma, and keep accumulators in registers.
     """
 
     swapped: bool

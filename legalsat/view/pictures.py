@@ -97,15 +97,9 @@ def _of_plan(plan: Plan, gpu: Target) -> list[Picture]:
 
 def _of_product(plan: GemmPlan, gpu: Target) -> list[Picture]:
     """Return the pictures of the maps by which operands come and sums go."""
-    if plan.kernel is not None:
-        from legalsat.extract.kernels.product_maps import maps_of  # noqa: PLC0415 - needs plans
+    from legalsat.extract.kernels.product_maps import maps_of  # noqa: PLC0415 - needs plans
 
-        return _of_maps([(n, one.map) for n, some in maps_of(plan.typical, plan.kernel).items() for one in some], gpu)
-    block = plan.tiled
-    assert block is not None
-    used = {"A": ("source", block.a), "B": ("source", block.b), "C": ("target", block.c)}
-    maps = [(name, tm) for name, (used_side, part) in used.items() for side, tm in map_sides(part) if side == used_side]
-    return _of_maps(maps, gpu)
+    return _of_maps([(n, one.map) for n, some in maps_of(plan.typical, plan.kernel).items() for one in some], gpu)
 
 
 def _of_maps(maps: list[tuple[str, TensorMap]], gpu: Target) -> list[Picture]:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from legalsat.dims import typical_of
 from legalsat.extract.cost.cost import among_others
 from legalsat.extract.kernels.product_maps import maps_of
 from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_cost import ProductCost
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.kernel_text import program_lines
 from legalsat.program.pipeline_text import role_lines
 from legalsat.terms.products import words
+from legalsat.units.matrix_descriptor import MatrixOperand
+from legalsat.units.mma import Mma
 from legalsat.view.look import PLAIN, Look
 from legalsat.view.show import byte_count, duration, granules_lines, table
-from legalsat.view.show_block import by, cost_lines, mma_lines, show_block_plan
 
 SHOWN = 4  # kernels of those considered
+OFFSETS_WIDE = 46  # columns
+_PARTS = ("compute", "memory", "load", "issue", "latency")
 STORES = {
     "tma": "boxes",
     "turned": "boxes of turned tiles",
@@ -28,9 +34,6 @@ REALIGNED = {"none": "", "tiles": ", phase-shifted K", "registers": ", realigned
 
 def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
     """Return the plan with every solved field, a section for each unit."""
-    if plan.tiled is not None:
-        return show_block_plan(plan.tiled, look)
-    assert plan.kernel is not None
     sections = [
         ("derivation", _derivation(plan)),
         ("kernel", _kernel(plan, plan.kernel)),
@@ -133,3 +136,47 @@ def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
 
 def _considered(plan: GemmPlan) -> list[str]:
     return table([(duration(one.cost.nanoseconds), one.name) for one in plan.candidates[:SHOWN]])
+
+
+def by(numbers: tuple[int, ...]) -> str:
+    """Return extents as text."""
+    return " x ".join(map(str, numbers))
+
+
+def mma_lines(mma: Mma, names: tuple[str, str]) -> list[str]:
+    """Return how tiles are multiplied, and how the unit reads them; `names`: of what it takes for A and for B."""
+    sums = f"{mma.types[0]} x {mma.types[1]} to {mma.types[2]}"
+    lines = table([("instruction", f"{mma.unit} m{mma.shape[0]}n{mma.shape[1]}k{mma.shape[2]}", sums)])
+    if mma.instruction:
+        lines += table([("its descriptor", f"{mma.instruction:#010x}", "")])
+    if mma.tensor_memory:
+        rows = [(c.name, f"columns {c.first} to {c.first + c.count - 1}") for c in mma.tensor_memory]
+        lines += table([*rows, ("allocated", f"{mma.allocated} columns")])
+    words: list[tuple[str, ...]] = [("", "major", "descriptor", "leading", "stride", "bytes to each step along K")]
+    for name, one in zip(names, (mma.a, mma.b), strict=True):
+        words += [] if one is None else _descriptor(name, one)
+    return lines + table(words)
+
+
+def _descriptor(name: str, operand: MatrixOperand) -> Iterator[tuple[str, ...]]:
+    """Yield a row of a table, and more where offsets are too wide for it."""
+    word, blocks = operand.descriptor, [", ".join(map(str, block)) for block in operand.offsets]
+    said: tuple[str, ...] = (name, operand.major, f"{word.word:#018x}", str(word.leading), str(word.stride))
+    line = blocks.pop(0)
+    for block in blocks:
+        if len(line) + len(block) > OFFSETS_WIDE:
+            yield (*said, line)
+            said, line = ("",) * len(said), block
+        else:
+            line += f"; {block}"
+    yield (*said, line)
+
+
+def cost_lines(cost: ProductCost) -> list[str]:
+    """Return what is predicted, and of what it consists."""
+    longest = max(_PARTS, key=lambda part: getattr(cost, part))
+    rows = [("time", duration(cost.nanoseconds), f"mostly {longest}")]
+    rows += [(part, duration(getattr(cost, part)), "") for part in (*_PARTS, "epilogue")]
+    if cost.relayouts:
+        rows.append(("relayouts", duration(cost.relayouts), f"{byte_count(cost.padding_bytes)} of padded copies"))
+    return table(rows)

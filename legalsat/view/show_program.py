@@ -58,8 +58,6 @@ def _how(plan: StepPlan) -> str:
     if not isinstance(plan, GemmPlan):
         return f"by {plan.access.by}"
     words = f"tiles of {' x '.join(map(str, plan.tile))}"
-    if plan.kernel is None:
-        return words
     pairs = zip(plan.kernel.relayouts, plan.kernel.operands, strict=True)
     laid = [f"{first} {name}" for first, name in pairs if first != "none"]
     return f"{words}, {' and '.join(laid)} first" if laid else words
