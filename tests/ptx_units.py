@@ -416,8 +416,9 @@ def _issue(block: Block, thread: int, i: Instruction) -> None:
         a = _matrix(block, _addresses("tcgen05", a_word, majors[0], m, k, BITS[a_kind]), a_kind)
         b = _matrix(block, _addresses("tcgen05", b_word, majors[1], n, k, BITS[b_kind]), b_kind)
         place = np.ix_(lanes, columns)
-        old = decode(block.tensor_memory[place], sums) if adds else 0.0
-        block.tensor_memory[place] = encode(old + a @ b.T, sums)
+        with np.errstate(invalid="ignore"):
+            old = decode(block.tensor_memory[place], sums) if adds else 0.0
+            block.tensor_memory[place] = encode(old + a @ b.T, sums)
 
     block.queue.append(multiply)
 

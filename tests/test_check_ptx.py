@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from legalsat.backends.ptx.blocks.adapter import product_of
+from block_texts import Printed, multiply
 from ptx_machine import Stuck
-from small_products import PRODUCTS, Case
-from test_ptx_gemm import Printed, multiply, on_blackwell, planned, printed
 
 import legalsat as ls
 from bench.ptx.ptx_mutants import KINDS, mutants
@@ -25,7 +23,6 @@ from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, arithmetic, compare, mask_of
 from legalsat.analyses.ptx_machine.lanes import _shuffled
 from legalsat.analyses.ptx_machine.periods import period_of
-from legalsat.backends.ptx import emit_ptx
 from legalsat.cli import main
 from legalsat.errors import InvalidInput
 from legalsat.extract.check.check_ptx import check_ptx
@@ -34,24 +31,30 @@ from legalsat.rules import PIPELINE_RULES
 from legalsat.view.show_rules import rules_by_code
 
 DATA = Path(__file__).parent / "data" / "ptx"
-# More tiles along K than stages, so that stages are used again.
-WGMMA, TCGEN05 = Case("sm_90a", (72, 24, 800), "bf16"), Case("sm_100a", (200, 24, 800), "bf16")
+# Kernels of ours, of one tile a block, with more tiles along K than stages, so that stages are used again.
+WGMMA, TCGEN05 = "block_sm_90a", "block_sm_100a"
 T, Map = ls.Tensor, partial(ls.TensorMap, dtype="bf16", l2_promotion="128B")
-# What the first lines of the kernel's text say.
-OF_WGMMA = Printed(
-    (T((72, 800), "bf16"), T((24, 800), "bf16"), T((72, 24), "bf16")),
-    ("bf16", "bf16", "bf16"),
-    (64, 32, 64),
-    2,
-    13 * 64,
-    98432,
-    ("a_map", "b_map", "c_map"),
-    (
-        Map(global_dim=(800, 72), global_stride=(1600,), box=(64, 64), swizzle="128B"),
-        Map(global_dim=(800, 24), global_stride=(1600,), box=(64, 32), swizzle="128B"),
-        Map(global_dim=(24, 72), global_stride=(48,), box=(32, 64), swizzle="64B"),
-    ),
-)
+
+
+def block(rows: int, tile: tuple[int, int, int], shared: int) -> Printed:
+    """Return what the first lines of a text say, of a product of so many rows."""
+    return Printed(
+        (T((rows, 800), "bf16"), T((24, 800), "bf16"), T((rows, 24), "bf16")),
+        ("bf16", "bf16", "bf16"),
+        tile,
+        2,
+        13 * 64,
+        shared,
+        ("a_map", "b_map", "c_map"),
+        (
+            Map(global_dim=(800, rows), global_stride=(1600,), box=(64, tile[0]), swizzle="128B"),
+            Map(global_dim=(800, 24), global_stride=(1600,), box=(64, 32), swizzle="128B"),
+            Map(global_dim=(24, rows), global_stride=(48,), box=(32, tile[0]), swizzle="64B"),
+        ),
+    )
+
+
+LAUNCHED = {WGMMA: block(72, (64, 32, 64), 98432), TCGEN05: block(200, (128, 32, 64), 163984)}
 # Loops around loops take seconds; here for one size, by the number of the parameter.
 FIXED = {
     "triton_product_persistent_specialized_sm_100": {15: 384, 16: 128, 17: 320},
@@ -63,19 +66,14 @@ LEFT_OPEN = {"triton_product_specialized_sm_100"}  # invalidates barriers on whi
 
 
 @lru_cache
-def own(case: Any) -> str:
-    """Return a kernel of ours: one tile a block, as on sm_90a none is printed any more."""
-    return (DATA.parent / "block_sm_90a.ptx").read_text() if case == WGMMA else emit_ptx(planned(case))
+def own(case: str) -> str:
+    """Return a kernel of ours."""
+    return (DATA.parent / f"{case}.ptx").read_text()
 
 
-@lru_cache
-def launched(case: Any) -> Printed:
-    return OF_WGMMA if case == WGMMA else printed(planned(case), product_of(planned(case)))
-
-
-def boxes(case: Any) -> dict[str, int]:
-    names = [name for name in launched(case).parameters if name.endswith("_map")]
-    sizes = [math.prod(tm.box) * tm.map_type.bits // 8 for tm in launched(case).maps]
+def boxes(case: str) -> dict[str, int]:
+    names = [name for name in LAUNCHED[case].parameters if name.endswith("_map")]
+    sizes = [math.prod(tm.box) * tm.map_type.bits // 8 for tm in LAUNCHED[case].maps]
     return dict(zip(names, sizes, strict=True))
 
 
@@ -88,8 +86,8 @@ def test_nothing_is_wrong_with_what_triton_prints(path: Path) -> None:
     assert found.proven == (path.stem not in LEFT_OPEN), found.unproven
 
 
-@pytest.mark.parametrize("case", [WGMMA, PRODUCTS[5], PRODUCTS[8]], ids=str)
-def test_our_kernels_are_proven_and_their_boxes_recovered(case: Any) -> None:
+@pytest.mark.parametrize("case", LAUNCHED)
+def test_our_kernels_are_proven_and_their_boxes_recovered(case: str) -> None:
     (kernel,) = check_ptx(own(case)).kernels
     assert kernel.proven, (kernel.findings, kernel.unproven)
     loads = {name: size for name, size in boxes(case).items() if name != "c_map"}
@@ -163,12 +161,12 @@ IN_A_SHORT_LOOP = {
 }
 
 
-def flagged(text: str, case: Any) -> set[str]:
+def flagged(text: str, case: str) -> set[str]:
     return {code_of(finding) for finding in check_ptx(text, box_bytes=boxes(case)).findings}
 
 
-@pytest.mark.parametrize(("column", "case"), [(0, WGMMA), (1, TCGEN05)], ids=str)
-def test_planted_faults_are_found_for_their_cause(column: int, case: Any) -> None:
+@pytest.mark.parametrize(("column", "case"), [(0, WGMMA), (1, TCGEN05)])
+def test_planted_faults_are_found_for_their_cause(column: int, case: str) -> None:
     planted: dict[str, list[str]] = {}
     for kind, _, text in mutants(own(case)):
         planted.setdefault(kind, []).append(text)
@@ -190,12 +188,12 @@ def test_every_kind_of_fault_is_planted_somewhere() -> None:
 @pytest.mark.filterwarnings(
     "ignore:(overflow|invalid value) encountered"
 )  # memory that has not been loaded holds anything
-@pytest.mark.parametrize("case", [WGMMA, TCGEN05, *on_blackwell(PRODUCTS)], ids=str)
-def test_what_the_executable_model_breaks_on_is_found(case: Any) -> None:
+@pytest.mark.parametrize("case", LAUNCHED)
+def test_what_the_executable_model_breaks_on_is_found(case: str) -> None:
     """Each mutant runs on the model of `ptx_machine` in three random orders; any that goes wrong must be flagged."""
     harmful = 0
     for kind, line, text in mutants(own(case)):
-        if _goes_wrong(launched(case), text):
+        if _goes_wrong(LAUNCHED[case], text):
             harmful += 1
             # At which place of its kind is not known here, so what fits any of them will do.
             causes = [*(cause for column in CAUSES[kind] for cause in column), IN_A_SHORT_LOOP.get(kind, set())]

@@ -1,208 +1,236 @@
-"""PTX of products planned operand by operand: run thread by thread on a model of the machine, assembled, or refused."""
+"""Products on tcgen05: interpreted, run as PTX thread by thread on a model of the machine, proven, assembled, refused."""
 
 from __future__ import annotations
 
+import random
 import re
-from dataclasses import dataclass, replace
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from legalsat.backends.ptx.blocks.adapter import product_of
-from legalsat.backends.ptx.blocks.kernel import emit
-from legalsat.backends.ptx.blocks.product import Product, shared_map
-from legalsat.plans.block_plan import BlockPlan
 from ptx_formats import decode, encode
-from ptx_machine import Global, Stuck, run
+from ptx_machine import Stuck
 from small_products import MORE, PRODUCTS, Case
+from test_ptx_kernels import multiplied
 
 import legalsat as ls
-from legalsat.backends.ptx import emit_ptx, launch_of
-from legalsat.backends.ptx.assemble import assemble
-from legalsat.tensor import plain
+from bench.kernels.conformance import judged
+from bench.kernels.interpreted import drawn_numbers, exact
+from legalsat.analyses.protocol.typestate import check
+from legalsat.backends import program
+from legalsat.backends.ptx.assemble import assemble, tool_for
+from legalsat.backends.ptx.persistent import emit
+from legalsat.extract.check.check_ptx import check_ptx
+from legalsat.extract.kernels.contract import require_contract
+from legalsat.extract.kernels.interpreter import interpret
+from legalsat.extract.kernels.kernel_program import kernel_program, printed_program
+from legalsat.extract.kernels.product_kernels import product_kernels
+from legalsat.extract.kernels.unfolded import unfolded
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.product_kernel import ProductKernel
+from legalsat.program.kernel import NESTS
+from legalsat.program.pipeline import Arrive, CommitTo, Fence, Wait
+from legalsat.targets import target
 
-WORDS: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
-UNTOUCHED = 0xA5
+B200 = target("b200")
+T = ls.Tensor
+FURTHER = {
+    "C by columns": ls.Gemm(72, 50, 136, "bf16", c=T((72, 50), "bf16", (1, 80))),
+    "C by elements": ls.Gemm(72, 50, 136, "bf16", c=T((72, 50), "bf16", (151, 3))),
+    "odd rows": ls.Gemm(130, 73, 137, "fp16"),
+    "scaled": ls.Gemm(100, 72, 400, "e4m3", out_dtype="bf16", scaled=True),
+    "C of bytes": ls.Gemm(70, 48, 144, "i8", out_dtype="i8"),
+    "many tiles": ls.Gemm(300, 520, 400, "bf16"),
+}
+
+
+def on_blackwell(cases: list[Case]) -> dict[str, ls.Gemm]:
+    return {str(case): case.gemm() for case in cases if case.target == "sm_100a"}
+
+
+GEMMS = on_blackwell(PRODUCTS) | FURTHER
+EVERY = [*GEMMS, *(pytest.param(name, marks=pytest.mark.slow) for name in on_blackwell(MORE))]
+
+
+def gemm_of(name: str) -> ls.Gemm:
+    return (GEMMS | on_blackwell(MORE))[name]
 
 
 @lru_cache
-def planned(case: Case) -> BlockPlan:
-    plan = ls.synthesize(case.gemm(), case.target).tiled
-    assert plan is not None
-    return plan
+def kernels(gemm: ls.Gemm) -> list[ProductKernel]:
+    return [kernel for _, kernel in product_kernels(gemm, B200)]
 
 
-def on_blackwell(cases: list[Case]) -> list[Case]:
-    return [case for case in cases if case.target == "sm_100a"]
+def some(gemm: ls.Gemm, count: int) -> list[ProductKernel]:
+    """Return the chosen kernel, and others at random."""
+    first, *others = kernels(gemm)
+    assert first.issues and first.unit == "tcgen05" and ls.synthesize(gemm, B200.name).kernel == first
+    return [first, *random.Random(str(gemm)).sample(others, min(count, len(others)))]
 
 
-class Matrix:
-    """A tensor in memory of its own."""
-
-    def __init__(self, tensor: ls.Tensor, kind: str) -> None:
-        (rows, columns), (down, across) = plain(tensor.shape), plain(tensor.strides)
-        self.kind, bits = kind, tensor.dtype.bits
-        self._at = np.arange(rows)[:, None] * down + np.arange(columns)[None, :] * across
-        self.memory = np.full((int(self._at.max()) + 1) * bits // 8, UNTOUCHED, dtype=np.uint8)
-        self._words = self.memory.view(WORDS[bits])
-
-    def put(self, values: Any) -> None:
-        self._words[self._at] = encode(values, self.kind)
-
-    def raw(self) -> Any:
-        return self._words[self._at]
-
-    def gaps(self) -> Any:
-        """Return the words that are no elements."""
-        return np.delete(self._words, self._at.reshape(-1))
+@pytest.mark.parametrize("name", EVERY)
+def test_kernels_multiply_right(name: str) -> None:
+    """As PTX: one CTA computes all tiles, some of which overhang; nothing but C is written."""
+    gemm = gemm_of(name)
+    for number, kernel in enumerate(some(gemm, 1)):
+        multiplied(gemm, kernel, clusters=1 + number, seed=len(name), gpu=B200)
 
 
-@dataclass(frozen=True)
-class Printed:
-    """What a text of one tile a block computes: C = A B^T of these tensors, of elements encoded so, and its launch."""
-
-    matrices: tuple[ls.Tensor, ls.Tensor, ls.Tensor]
-    kinds: tuple[str, str, str]
-    tile: tuple[int, int, int]
-    down: int  # tiles along m
-    depth: int  # elements along k that it multiplies
-    shared: int
-    parameters: tuple[str, ...]
-    maps: tuple[ls.TensorMap, ...]
+@pytest.mark.parametrize("name", EVERY)
+def test_programs_multiply_right(name: str) -> None:
+    """As programs on numpy, in random orders; each keeps the contract."""
+    gemm = gemm_of(name)
+    a, b = drawn_numbers(gemm, 3)
+    scales = (0.5, 4.0) if gemm.scaled else ()
+    for number, kernel in enumerate(some(gemm, 3)):
+        found = interpret(GemmPlan(gemm, B200, kernel), a, b, clusters=number % 3, seed=number, scales=scales)
+        np.testing.assert_array_equal(found, exact(gemm, a * (2 if scales else 1), b))
+        require_contract(kernel_program(kernel, gemm.out_dtype.bytes), B200)
 
 
-def printed(plan: BlockPlan, product: Product) -> Printed:
-    launch = launch_of(plan)
-    return Printed(
-        (plan.a.source, plan.b.source, plan.operator.c),
-        (*product.types[:2], product.c.type),
-        product.tile,
-        product.tiles[0],
-        product.tiles[2] * product.tile[2],
-        shared_map(product).bytes,
-        launch.parameters,
-        launch.maps,
-    )
+LACKS = {
+    "fetched before it is summed up": lambda op: isinstance(op, Wait) and op.barrier == "summed",
+    "summed into while it is fetched": lambda op: isinstance(op, Wait) and op.barrier == "fetched",
+    "multiplied before it is loaded": lambda op: isinstance(op, Wait) and op.barrier == "full",
+    "loaded while it is multiplied": lambda op: isinstance(op, Wait) and op.barrier == "empty",
+    "nobody says that it is summed up": lambda op: isinstance(op, CommitTo) and op.barrier == "summed",
+    "nobody says that it was fetched": lambda op: isinstance(op, Arrive) and op.barrier == "fetched",
+    "no fence before": lambda op: isinstance(op, Fence) and op.kind == "tcgen05.before",
+    "no fence after": lambda op: isinstance(op, Fence) and op.kind == "tcgen05.after",
+}
 
 
-def multiply(one: Printed, text: str, blocks: list[int], seed: int = 0) -> tuple[Any, Any, Any]:
-    """Run some blocks; return C as it is, as it should be there, and which elements these blocks own."""
-    rng = np.random.default_rng(seed)
-    *sides, c = (Matrix(tensor, kind) for tensor, kind in zip(one.matrices, one.kinds, strict=True))
-    values = [rng.integers(-2, 3, side.raw().shape).astype(float) for side in sides]
-    for side, drawn in zip(sides, values, strict=True):
-        side.put(drawn)
-    memories = [*(side.memory for side in sides), c.memory]
-    tensors = {
-        name: Global(memory, tm) for name, memory, tm in zip(one.parameters, memories, (*one.maps, None), strict=False)
-    }
-    run(text, blocks, one.shared, tensors, seed)
-    m, n, _ = one.tile
-    expected = encode(values[0][:, : one.depth] @ values[1][:, : one.depth].T, one.kinds[2])
-    owned = np.zeros(expected.shape, dtype=bool)
-    for block in blocks:
-        owned[block % one.down * m :, block // one.down * n :][:m, :n] = True
-    assert np.all(c.gaps() == c.gaps().dtype.type(UNTOUCHED * (2 ** (8 * c.gaps().itemsize) - 1) // 255))
-    bits = one.matrices[2].dtype.bits
-    return c.raw(), np.where(owned, expected, UNTOUCHED * 0x01010101 & (2**bits - 1)), owned
+def without(body: Any, lacks: Callable[[Any], bool]) -> Any:
+    """Return operations without some, and without those in what they hold."""
+    left = (op for op in body if not lacks(op))
+    return tuple(replace(op, body=without(op.body, lacks)) if isinstance(op, NESTS) else op for op in left)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [*on_blackwell(PRODUCTS), *(pytest.param(c, marks=pytest.mark.slow) for c in on_blackwell(MORE))],
-    ids=str,
-)
-def test_kernels_multiply_right(case: Case) -> None:
-    """The first tile, and the last one, which overhangs; nothing else is written."""
-    plan = planned(case)
-    last = launch_of(plan).grid - 1
-    found, expected, owned = multiply(
-        printed(plan, product_of(plan)), emit_ptx(plan), sorted({0, last}), seed=len(str(case))
-    )
-    assert owned.any()
-    np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize(("tiles", "stages"), [(1, 2), (2, 3), (3, 2), (5, 3)])
-def test_the_ring_turns_right(tiles: int, stages: int) -> None:
-    """Whatever the number of tiles along K and of stages."""
-    plan = planned(Case("sm_100a", (24, 16, 7 * 64), "bf16"))
-    product = product_of(plan)
-    product = replace(product, stages=stages, extent=(24, 16, tiles * product.tile[2]))
-    found, expected, _ = multiply(printed(plan, product), emit(product), [0], seed=tiles + 10 * stages)
-    np.testing.assert_array_equal(found, expected)
+@pytest.mark.parametrize("what", LACKS)
+def test_what_lacks_an_operation_is_not_proven(what: str) -> None:
+    """The contract needs each of what orders loads, multiplications and fetches."""
+    kernel = kernels(FURTHER["many tiles"])[0]
+    program = printed_program(kernel, 2)
+    assert check(unfolded(program), B200).proven
+    roles = tuple(replace(role, body=without(role.body, LACKS[what])) for role in program.roles)
+    assert not check(unfolded(replace(program, roles=roles)), B200).proven
 
 
 SPOILT = {
     "no proxy fence": (r"fence\.proxy\.async\.shared::cta;", "bar.warp.sync 0xffffffff;"),
     "too many bytes expected": (r"(expect_tx\S* _, \S+ )(\d+);", r"\g<1>1\g<2>;"),
-    "wrong parity": (r"xor\.b32 (%r\d+), (%r\d+), 1;\nWAIT", r"mov.b32 \1, \2;\nWAIT"),
-    "step along K too long": (r"add\.u64 (%d\d+), (%d\d+), 2;", r"add.u64 \1, \2, 4;"),
+    "step along k too long": (r"add\.u64 (%d\d+), (%d\d+), 2;", r"add.u64 \1, \2, 4;"),
     "tensor memory kept": (r"tcgen05\.dealloc.*;", "bar.warp.sync 0xffffffff;"),
+    "sums of the tile before kept": (
+        r"setp\.ne\.s32 (%p\d+), (%r\d+), 0;\n(.*tcgen05\.mma)",
+        r"setp.eq.s32 \1, \2, \2;\n\3",
+    ),
+    "other lanes fetched": (r"(16x256b\S+ \{.*\}, \[%r\d+)\]", r"\1+1048576]"),
+    "nobody says that it was fetched": (r"@%p\d+ mbarrier\.arrive\.shared::cta\.b64 .*;", ""),
 }
 
 
-@pytest.mark.parametrize("what", sorted(SPOILT))
+@pytest.mark.parametrize("what", SPOILT)
 def test_the_machine_notices(what: str) -> None:
     """A kernel that is spoilt hangs, faults or is wrong; so the tests above can fail."""
     found, instead = SPOILT[what]
-    plan = planned(Case("sm_100a", (24, 16, 7 * 64), "bf16"))
-    product = replace(product_of(plan), stages=2)
-    text, count = re.subn(found, instead, emit(product))
+    gemm = FURTHER["many tiles"]
+    kernel = next(one for one in kernels(gemm) if one.tile[:2] == (128, 64))
+    text, count = re.subn(found, instead, emit(gemm, kernel))
     assert count
-    try:
-        got, expected, _ = multiply(printed(plan, product), text, [0], seed=1)
-    except Stuck:
-        return
-    assert np.any(got != expected)
+    with pytest.raises((Stuck, AssertionError)):
+        multiplied(gemm, kernel, clusters=1, seed=len(what), text=text, gpu=B200)
 
 
-@pytest.mark.parametrize("case", on_blackwell(PRODUCTS), ids=str)
-def test_numbers_are_those_of_the_plan(case: Case) -> None:
-    """The barrier counts what the maps bring, and every descriptor is one that the plan names."""
-    plan = planned(case)
-    text, launch = emit_ptx(plan), launch_of(plan)
-    assert plan.mma is not None and plan.mma.a is not None and plan.mma.b is not None
-    boxes = [shared.boxes for shared in (plan.a.shared[0], plan.b.shared[0])]
-    # How bytes are swizzled, which the model of the copy engine knows of sm_90 alone, does not change their number.
-    maps = [replace(tm, swizzle="none") for tm in launch.maps]
-    brought = sum(count * ls.tx_bytes(tm) for count, tm in zip(boxes, maps, strict=False))
-    assert re.findall(r"expect_tx\S* _, \S+ (\d+);", text) == [str(brought)]
-    assert text.count("complete_tx::bytes") == sum(boxes)
+@pytest.mark.parametrize("name", ["sm_100a fp16 50x37x72 KK 39", "many tiles", "C of bytes"])
+def test_the_text_does_what_the_program_says(name: str) -> None:
+    gemm = gemm_of(name)
+    found = judged(gemm, kernels(gemm)[0], few=True, backend="ptx")
+    assert not found["differences"]
+    assert found["events"] > 100
+
+
+def test_texts_are_proven() -> None:
+    """With boxes' sizes recovered: their barrier counts what the maps bring."""
+    gemm = FURTHER["many tiles"]
+    kernel = kernels(gemm)[0]
+    (checked,) = check_ptx(emit(gemm, kernel)).kernels
+    assert checked.proven, (checked.findings, checked.unproven)
+    assert sum(checked.boxes.values()) == sum(kernel.loaded) * 128
+
+
+def test_numbers_are_those_of_the_plan() -> None:
+    """The descriptors, the instruction and the columns of tensor memory are those that the plan shows."""
+    plan = ls.synthesize(ls.Gemm(4096, 4096, 4096, "bf16"), "b200")
+    mma, text = plan.mma, plan.emit("ptx")
+    assert mma.unit == "tcgen05" and mma.a is not None and mma.b is not None
+    assert f"mov.b32 %r" in text and f", {mma.instruction};" in text
     words = {int(word) for word in re.findall(r"add\.u64 %d\d+, %d\d+, (\d{6,});", text)}
-    assert words == {plan.mma.a.word(0, 0), plan.mma.b.word(0, 0)}
-    assert len(re.findall(r"mbarrier\.init", text)) == 2 * plan.stages + 1
-    assert launch.shared <= plan.target.shared_bytes_per_block
-    assert launch.grid == -(-case.extent[0] // plan.tile[0]) * -(-case.extent[1] // plan.tile[1])
-    assert launch.threads == 32 * plan.launch.warps
+    assert words == {mma.a.word(0, 0), mma.b.word(0, 0)}
+    descriptor = ls.InstructionDescriptor.from_word("f16", mma.instruction)
+    assert (descriptor.m, descriptor.n, descriptor.k) == mma.shape
+    assert not ls.violations(descriptor, "b200")
+    assert re.findall(r"tcgen05\.alloc[^;]*, (\d+);", text) == [str(mma.allocated)]
+    ends = [one.first + one.count for one in mma.tensor_memory]
+    assert max(ends) <= mma.allocated <= 512 and [one.first for one in mma.tensor_memory] == [0, *ends[:-1]]
+    assert str(mma.instruction) and "tcgen05 m128" in str(plan)
 
 
-LARGE = [
-    Case("sm_100a", (4096, 4096, 4096), "bf16"),
-    Case("sm_100a", (4096, 4095, 4096), "fp16", majors="MM"),
-    Case("b200", (8192, 8192, 136), "e5m2"),
-]
+LARGE = {
+    "bf16": ls.Gemm(4096, 4096, 4096, "bf16"),
+    "odd, across": ls.Gemm(
+        4096, 4095, 4096, "fp16", a=T((4096, 4096), "fp16", (1, 4096)), b=T((4095, 4096), "fp16", (1, 4096))
+    ),
+    "e5m2": ls.Gemm(8192, 8192, 136, "e5m2"),
+    "fp32": ls.Gemm(2048, 2047, 2048, "fp32"),
+}
 
 
-@pytest.mark.parametrize("case", [*LARGE, *on_blackwell(PRODUCTS)], ids=str)
-def test_kernels_assemble(case: Case) -> None:
-    plan = planned(case)
-    assert assemble(emit_ptx(plan), plan.target.architecture)[:4] == b"\x7fELF"
+@pytest.mark.parametrize("name", LARGE)
+def test_kernels_assemble_and_spill_nothing(name: str, tmp_path: Path) -> None:
+    gemm = LARGE[name]
+    widest = max(kernels(gemm), key=lambda one: (one.tile[1], one.tile[0]))
+    for kernel in (kernels(gemm)[0], widest):
+        source = tmp_path / "kernel.ptx"
+        source.write_text(emit(gemm, kernel), encoding="utf-8")
+        command = [tool_for("sm_100a"), "-v", "-arch=sm_100a", "-o", str(tmp_path / "kernel.cubin"), str(source)]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        assert "0 bytes spill stores, 0 bytes spill loads" in said
 
 
-@pytest.mark.parametrize(
-    ("gemm", "target", "says"),
-    [
-        (ls.Gemm(64, 64, 64, "bf16"), "a100", "neither wgmma"),
-        (ls.Gemm(64, 64, 63, "bf16", a=ls.Tensor((64, 63), "bf16", (64, 1))), "b200", "no matrix unit|travels by"),
-        (ls.Gemm(64, 64, 64, "bf16", c=ls.Tensor((64, 64), "bf16", (1, 64))), "b200", "runs along m"),
-    ],
-)
-def test_what_cannot_be_printed_is_refused(gemm: Any, target: str, says: str) -> None:
-    plan = ls.synthesize(gemm, target)
-    with pytest.raises(ls.LegalSatError, match=says):
-        plan.emit("ptx")
+@pytest.mark.parametrize("gpu", ["b300", "thor"])
+def test_kernels_assemble_for_kin(gpu: str) -> None:
+    plan = ls.synthesize(ls.Gemm(300, 200, 128, "bf16"), gpu)
+    assert assemble(plan.emit("ptx"), plan.target.architecture)[:4] == b"\x7fELF"
+
+
+def test_other_backends_name_the_operation_that_they_have_no_row_for() -> None:
+    gemm = FURTHER["many tiles"]
+    for backend in ("cute", "triton"):
+        with pytest.raises(ls.LegalSatError, match=f"{backend} has no row for FetchSums .* and ptx has one"):
+            ls.synthesize(gemm, "b200").emit(backend)
+        with pytest.raises(ls.LegalSatError, match=f"kernels of .* may be taken.*{backend} has no row for FetchSums"):
+            ls.synthesize(gemm, "b200", backend=backend)
+    assert ls.synthesize(gemm, "b200", backend="ptx").kernel.issues
+    assert program(ls.synthesize(gemm, "b200")).builder.endswith("ptx.program")
+
+
+@pytest.mark.parametrize("gpu", ["a100", "rtx5090", "mi300x"])
+def test_where_no_unit_reads_shared_memory_no_kernel_multiplies_and_rules_say_so(gpu: str) -> None:
+    with pytest.raises(ls.NoLegalLayout) as refused:
+        ls.synthesize(ls.Gemm(64, 64, 64, "bf16"), gpu)
+    assert {d.code for d in refused.value.diagnostics} == {"UNIT002", "UNIT004"}
+    assert not ls.explain(ls.Gemm(64, 64, 64, "bf16"), gpu).legal
+
+
+def test_batches_are_refused_where_no_kernel_computes_them() -> None:
+    with pytest.raises(ls.NoLegalLayout, match="PROD003"):
+        ls.synthesize(ls.Gemm(64, 64, 64, "bf16", batch=4), "b200")
 
 
 def test_backends_print_their_own_kind() -> None:

@@ -27,7 +27,7 @@ from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.kernel import Release
 from legalsat.runtime.program import AddressArgument, MapsArgument, NumberArgument, Program
-from legalsat.targets import target
+from legalsat.targets import Target, target
 from legalsat.tensor import plain
 
 H200 = target("h200")
@@ -99,10 +99,12 @@ def launch(made: Program, text: str, memories: dict[str, Memory], clusters: int,
         run_cluster(parsed, (number * blocks, blocks, count * blocks), recipe.shared, given, seed + number)
 
 
-def multiplied(gemm: ls.Gemm, kernel: ProductKernel, *, clusters: int = 0, seed: int = 0, text: str = "") -> None:
+def multiplied(
+    gemm: ls.Gemm, kernel: ProductKernel, *, clusters: int = 0, seed: int = 0, text: str = "", gpu: Target = H200
+) -> None:
     """Run a product by a kernel on whole numbers, with a row that is not finite, and check every byte."""
     rng = np.random.default_rng(seed)
-    made = program_for(gemm, kernel, H200)
+    made = program_for(gemm, kernel, gpu)
     values = {name: rng.integers(-2, 3, shape).astype(float) for name, shape in (
         ("a", (gemm.m, gemm.k)), ("b", (gemm.n, gemm.k)))}  # fmt: skip
     if gemm.dtype.kind == "float":

@@ -18,15 +18,17 @@ from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import FULL, Value, lane_values, signed
 from legalsat.analyses.ptx_machine.guards import active, guard_of
 from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Warp
-from legalsat.analyses.ptx_machine.matrix import BITS
+from legalsat.analyses.ptx_machine.matrix import BITS, KIND_BITS
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
 from legalsat.analyses.ptx_machine.places import Places
 from legalsat.analyses.ptx_machine.program import Program
 from legalsat.options import MAJORS, Major
 from legalsat.units.matrix_descriptor import MatrixDescriptor
+from legalsat.units.tcgen05 import InstructionDescriptor
 
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 _STEP_BYTES = 32  # of K that one multiplication takes
+_COLUMN = 0xFFFF  # of an address of tensor memory, whose upper half is a lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +37,16 @@ class Event:
 
     Attributes:
         what: "start", "wait", "arrive", "expect", "complete", "load", "store", "copy", "read", "write", "multiply",
-            "commit", "wait group", "fence", "meet", "registers", or "lanes" where the lanes of the warp have met; of
-            programs that are traced also "global read" and "global write".
+            "commit", "commit to", "wait group", "fence", "meet", "registers", "allocate", "relinquish", "free",
+            "fetch", or "lanes" where the lanes of the warp have met; of programs that are traced also "global read" and
+            "global write".
         line: in the text. lanes: that did it, as bits.
         spans: bytes of the machine's shared memory, first and behind the last: the barriers of all lanes, or what is
             read or written.
         numbers: of "start" the arrivals; of "wait" the parity; of "arrive" the count at each span; of "expect" the
             bytes; of "complete" too; of "load" the bytes, the barrier and the CTAs as bits, 0 for its own; of "store"
             the bytes; of "wait group" how many may be pending; of "meet" the number and the threads; of "registers" how
-            many.
+            many; of "allocate" and "free" how many columns; of "fetch" and of a "multiply" by tcgen05 the first column.
         name: of "expect" "alone" where no arrival goes with it; of "commit" and "wait group" the family, with ".read";
             of "fence" the kind; of "meet" "cluster arrive", "cluster wait", "sync" or "arrive"; of "load" and "store"
             the map, "" of copies without one; of "registers" "inc" or "dec".
@@ -268,10 +271,66 @@ def _multiplies(program: Program, i: Instruction) -> Seen | None:
 
 
 @lru_cache(maxsize=1024)
-def _reach(word: int, major: Major, mn: int, bits: int) -> tuple[int, int]:
+def _reach(word: int, major: Major, mn: int, bits: int, unit: str = "wgmma") -> tuple[int, int]:
     """Return the first byte that one multiplication reads by a descriptor, and that behind the last."""
-    found = read_addresses(MatrixDescriptor.from_word("wgmma", word), major, mn, 8 * _STEP_BYTES // bits, bits)
+    found = read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, 8 * _STEP_BYTES // bits, bits)
     return int(found.min()), int(found.max()) + bits // 8
+
+
+def _tensor(program: Program, i: Instruction) -> Seen | None:
+    """Return what tells of tcgen05, of one CTA, with both operands in shared memory."""
+    what, line = i.parts[1], i.line
+    if what.startswith("fence::"):
+        return _always("fence", line, f"tcgen05.{what.removeprefix('fence::').partition('_')[0]}")
+    if what == "relinquish_alloc_permit":
+        return _always("relinquish", line)
+    if what == "commit":
+        place = program.address(i.operands[0], line)
+
+        def commits(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
+            begin = units.shared_place(part, *place, lanes, line)
+            return Event("commit to", line, lanes, ((begin, begin + 8),), (1,))
+
+        return commits
+    if what in {"alloc", "dealloc"}:
+        columns = program.source(i.operands[1], 32, line)
+
+        def owns(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
+            count = units.one_address(part, columns, 0, lanes, line)
+            return Event("allocate" if what == "alloc" else "free", line, lanes, (), (count,))
+
+        return owns
+    if what == "ld":
+        source = program.address(i.operands[1], line)
+
+        def fetches(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
+            return Event("fetch", line, lanes, (), (units.one_address(part, *source, lanes, line) & _COLUMN,))
+
+        return fetches
+    return _issued(program, i) if what == "mma" and not i.operands[1].startswith("[") else None
+
+
+def _issued(program: Program, i: Instruction) -> Seen | None:
+    """Return what tells of a multiplication by tcgen05; of kinds with scales nothing does."""
+    line, kind = i.line, next((one[6:] for one in i.parts if one.startswith("kind::")), "")
+    if kind not in KIND_BITS or kind.startswith("mx"):
+        return None
+    to, (*words, instruction) = (
+        program.address(i.operands[0], line),
+        (program.source(one, size, line) for one, size in zip(i.operands[1:4], (64, 64, 32), strict=True)),
+    )
+
+    def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
+        said = InstructionDescriptor.from_word(kind, units.one_address(part, instruction, 0, lanes, line))
+        base, spans = warp.rank * SHARED_BYTES, []
+        for word, major, mn in zip(words, (said.a_major, said.b_major), (said.m, said.n), strict=True):
+            held = units.one_address(part, word, 0, lanes, line)
+            first, last = _reach(held, major, mn, KIND_BITS[kind], "tcgen05")
+            spans.append((base + first, base + last))
+        column = units.one_address(part, *to, lanes, line) & _COLUMN
+        return Event("multiply", line, lanes, tuple(spans), (column,))
+
+    return seen
 
 
 def _fence(program: Program, i: Instruction) -> Seen | None:
@@ -329,6 +388,7 @@ _MAKERS: dict[str, Callable[[Program, Instruction], Seen | None]] = {
     "mbarrier": _barrier,
     "cp": _copy,
     "wgmma": _multiplies,
+    "tcgen05": _tensor,
     "fence": _fence,
     "ld": _memory,
     "st": _memory,

@@ -32,7 +32,7 @@ from legalsat.options import MAJORS, Major
 from legalsat.units.matrix_descriptor import MatrixDescriptor
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}  # of operands of wgmma
-_KIND_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
+KIND_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
 STRIP_LANES = 16
 
 _STEP_BYTES = 32  # of K that one instruction takes
@@ -343,9 +343,9 @@ def _unit(run: Run, warp: Warp) -> int:
 def _issue(program: Any, i: Instruction) -> Operation:
     line, guard, operands = i.line, guard_of(program, i), i.operands
     kind = next((p.split("::")[1] for p in i.parts if p.startswith("kind::")), "")
-    if kind not in _KIND_BITS or "sp" in i.parts or "ws" in i.parts:
+    if kind not in KIND_BITS or "sp" in i.parts or "ws" in i.parts:
         return units.refused(program, i)
-    bits, scaled = _KIND_BITS[kind], kind.startswith("mx")
+    bits, scaled = KIND_BITS[kind], kind.startswith("mx")
     to: tuple[int, int] = program.address(operands[0], line)
     a_in_tensor = operands[1].startswith("[")
     a: tuple[int, int] = (

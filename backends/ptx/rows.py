@@ -217,7 +217,9 @@ def _by_one(scope: Scope) -> None:
         if alone:
             scope.only(scope.own.first, tuple(alone))
             alone.clear()
-        if op is not None:
+        if isinstance(op, p.Fence):  # of what whole warps do
+            scope.only(scope.text.when("lt.s32", scope.own.thread, LANES), (op,))
+        elif op is not None:
             scope.body((op,))
 
 

@@ -11,7 +11,7 @@ from legalsat.units.tcgen05 import instruction_of
 
 LANE_BITS = 16  # tensor memory's lane stands in the upper half of an address
 CORE = 8  # columns that a load has for each repetition, of which a lane gets two of rows g and g + 8
-MOST_REPEATED = 32
+MOST_REPEATED = 16  # of 32: what one instruction needs must be there before setmaxnreg (ptxas C7602)
 
 
 class Issuer:

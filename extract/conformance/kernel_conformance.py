@@ -14,7 +14,7 @@ from legalsat.analyses.ptx_machine.alu import FULL, LANES
 from legalsat.analyses.ptx_machine.events import Event
 from legalsat.analyses.ptx_machine.memory import SHARED_BASE, SHARED_BYTES
 from legalsat.extract.kernels.kernel_memory import RESULT, KernelMemory
-from legalsat.extract.kernels.kernel_steps import NO_ARRIVAL, SHARED_OUT, Items, Step, Steps, loaded, loads, steps
+from legalsat.extract.kernels.kernel_steps import NO_ARRIVAL, SHARED_OUT, Items, Step, Steps, by_one, loaded, steps
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.pipeline import Pipeline, Role
 
@@ -29,10 +29,12 @@ ALLOWED = {
     "boxes of groups of rows, which end where these do, are not stored",
     "mending": "warps of a role share the rows that it mends in a stage, and may read what they write there",
     "rounds": "a warp may read and write in turns what it moves from one buffer to another, before lanes meet",
-    "groups": "where they begin is said and read in shared memory of no buffer, which is part of the tile scheduler",
+    "groups": "where they begin is said and read in shared memory of no buffer, which is part of the tile scheduler, and "
+    "so is where tensor memory is",
     "no events": "cursors and uses of accumulators: parities say the first, the machine follows registers itself",
 }
 _BY_ONE = frozenset({"start", "expect", "load", "store"})
+_ISSUED = frozenset({"multiply", "commit to", "fence"})  # by one thread that acts for a role
 _ALIGNED = frozenset({"multiply", "meet", "registers"})  # done by all lanes of a warp, which so have met
 
 
@@ -126,8 +128,11 @@ class _Text:
     def items(self, own: int, warp: int, event: Event) -> Items:
         """Return what an event is done to."""
         numbers, places = event.numbers, [self.place(first) for first, _ in event.spans]
+        if event.what == "fetch":
+            return [(self.memory.accumulator(numbers[0]), 0)]
         if event.what in {"read", "write", "multiply"}:
-            return dict.fromkeys(self.held(own, warp, event), 0).items()
+            held = dict.fromkeys(self.held(own, warp, event), 0)
+            return (held | {self.memory.accumulator(column): 0 for column in numbers}).items()
         if event.what in {"load", "store"}:
             held = self.memory.held(places[0][1], places[0][1] + numbers[0], warp)
             return held if event.what == "store" else self.load(places[0][0], held, numbers)
@@ -148,7 +153,7 @@ class _Text:
     def held(self, own: int, warp: int, event: Event) -> Iterator[str]:
         for first, last in event.spans:
             cta, offset = self.place(first)
-            if cta == own and self.memory.of_groups(offset):
+            if cta == own and self.memory.of_none(offset):
                 continue
             for name, _ in self.memory.held(offset, offset + last - first, warp):
                 yield name if cta == own else f"{name} of CTA {cta}"
@@ -204,16 +209,17 @@ def _lanes(where: str, role: Role, done: Sequence[Step]) -> Iterator[str]:
 
     A wait by one lane tells the others nothing, and an arrival or a store by one says nothing of what others did.
     """
-    one = loads(role)
+    one = by_one(role)
     alone: set[int] = set()
     unknown = unsaid = False  # what one lane has waited for, and what others have done, since lanes met
     for step in done:
         line = f"{where}, line {step.at}"
-        aligned = step.what in _ALIGNED or "wgmma" in step.names
+        issued = one and step.what in _ISSUED and step.lanes != FULL
+        aligned = (step.what in _ALIGNED and not issued) or "wgmma" in step.names
         if step.met or aligned:
             unknown = unsaid = False
-        by_one = step.what in _BY_ONE or "mbarrier_init" in step.names or step.names & {"bulk", "bulk.read"}
-        if by_one or (one and step.what == "wait"):
+        single = issued or step.what in _BY_ONE or "mbarrier_init" in step.names or step.names & {"bulk", "bulk.read"}
+        if single or (one and step.what == "wait"):
             alone.add(step.lanes)
             if step.lanes.bit_count() != 1 or len(alone) > 1:
                 yield f"{line}: {step} is done by lanes {step.lanes:#x}, not by the one that does such"
@@ -223,7 +229,7 @@ def _lanes(where: str, role: Role, done: Sequence[Step]) -> Iterator[str]:
             yield f"{line}: {step} follows a wait by one lane that the others have not met"
         if unsaid and step.what in {"arrive", "store"}:
             yield f"{line}: {step} speaks for lanes that have not met"
-        unknown |= bool(by_one) and step.what == "wait group"
+        unknown |= bool(single) and step.what == "wait group"
         unsaid |= step.lanes.bit_count() > 1 and not aligned and step.what != "arrive"
 
 

@@ -14,6 +14,7 @@ from legalsat.program.pipeline import BufferRing, Load, Pipeline, walk
 from legalsat.targets import GRANULE_BYTES
 
 BARRIER_BYTES = 8
+COLUMNS_BYTES = 8  # that say where tensor memory is
 RESULT = "C"  # which the names of buffers begin with through which C leaves
 ROWS_AT_A_TIME = 8  # of C that a warp lays down where it stores by rows
 
@@ -99,12 +100,15 @@ class KernelMemory:
         """Where the barriers begin, behind all else."""
         return int(round_up(self.pieces[-1].end, BARRIER_BYTES))
 
-    def of_groups(self, offset: int) -> bool:
-        """Whether a place is where it is said where groups begin, behind the barriers."""
-        if not self.kernel.groups:
-            return False
+    def of_none(self, offset: int) -> bool:
+        """Whether a place, behind the barriers, is where it is said where groups begin, or where tensor memory is."""
         behind = self.barriers_at + BARRIER_BYTES * sum(ring.stages for ring in self.program.barriers)
-        return behind <= offset < behind + self.kernel.group_bytes
+        return behind <= offset < behind + self.kernel.group_bytes + COLUMNS_BYTES * self.kernel.issues
+
+    def accumulator(self, column: int) -> str:
+        """Return the accumulator that a column of tensor memory is of; a CTA's begin with the first."""
+        (name,) = self.program.sums_stages
+        return f"{name}[{column // self.kernel.summed_columns}]"
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -336,7 +336,7 @@ class _Program:
         drain: Body = (WaitGroup("bulk", 0, read=True),) if kernel.by_boxes else ()
         fetched = (MET, Arrive("fetched", SUMMED, WARPS), Advance("summed"))
         tile: Body = (Wait("summed", SUMMED), FETCH, *self.store(0, self.chunks), *fetched)
-        begin: Body = (self.meet, FETCH, Registers(kernel.registers[0], more=True), FindColumns())
+        begin: Body = (Registers(kernel.registers[0], more=True), self.meet, FETCH, FindColumns())
         return (*begin, Tiles(tile), *drain, MET, self.meet)
 
     def mainloop(self) -> Body:

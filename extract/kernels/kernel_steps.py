@@ -15,21 +15,26 @@ from legalsat.analyses.protocol.pipeline_unroll import Value, unroll
 from legalsat.analyses.ptx_machine.alu import FULL, LANES
 from legalsat.program.pipeline import (
     MEETINGS,
+    Allocate,
     Arrive,
     Commit,
+    CommitTo,
     CopyIn,
     Expect,
     Fence,
+    Free,
     Load,
     Multiply,
     Operation,
     Pipeline,
     Read,
     Registers,
+    Relinquish,
     Role,
     Start,
     Store,
     Sync,
+    UseSums,
     Vectors,
     Wait,
     WaitGroup,
@@ -47,7 +52,7 @@ MOST_SHOWN = 6  # of what a step is done to
 NO_ARRIVAL = ", without an arrival"  # of bytes that are expected
 SUMMED = frozenset({"start", "arrive", "load"})
 SHARED_OUT = frozenset({"read", "write", "copy", "global read", "global write"})  # among a role's warps, as they like
-JOINED = SUMMED | SHARED_OUT | {"multiply", "store"}
+JOINED = SUMMED | SHARED_OUT | {"multiply", "store", "fetch"}
 OF_ALL_WARPS = frozenset({"meet", "registers"})  # also where one thread acts for its role
 
 Items: TypeAlias = Iterable[tuple[str, int]]
@@ -165,7 +170,7 @@ def steps(
         if not role.warps:
             ahead.setdefault(process.cta, []).extend(first)
             continue
-        others = [step for step in first if step.what in OF_ALL_WARPS] if loads(role) else first
+        others = [step for step in first if step.what in OF_ALL_WARPS] if by_one(role) else first
         if moved is not None:
             shared = [(at, todo) for at, todo in numbered if not moved.by_one(todo.op)]
             others = _steps_of(unrolled, shared, role.warps, moved)
@@ -182,9 +187,9 @@ def _behind(ahead: list[Step], first: list[Step]) -> list[Step]:
     return [*own, *first] if agrees and meeting else [*ahead, Step("meet", (("nobody", 0),)), *first]
 
 
-def loads(role: Role) -> bool:
-    """Does a role load?"""
-    return any(isinstance(op, Load) for op in walk(role.body))
+def by_one(role: Role) -> bool:
+    """Does one thread of a role load, or issue multiplications?"""
+    return any(isinstance(op, Load | CommitTo) for op in walk(role.body))
 
 
 def named(name: str, stage: int, cta: int, own: int) -> str:
@@ -228,6 +233,8 @@ class _Resolved:
         self.barriers = [named(name, stage, cta, todo.cta) for cta, name, stage in places]
         cells = [unrolled.cells[one.cell] for one in todo.accesses]
         self.used = [named(one.name, one.stage, one.cta, todo.cta) for one in cells if not one.sums]
+        # Accumulators in tensor memory, which one thread has multiplied into and others read.
+        self.summed = [f"{one.name}[{one.stage}]" for one in cells if one.tensor]
         self.first = (self.used + self.barriers)[0] if self.used or self.barriers else ""
 
 
@@ -252,14 +259,19 @@ _DONE: dict[type[Operation], Callable[[_Resolved, Any, int], Items]] = {
     Store: lambda at, op, warps: _shared(at, op.bytes, warps),
     Read: lambda at, op, warps: [(at.first, 0)],
     Write: lambda at, op, warps: [(at.first, 0)],
-    Multiply: lambda at, op, warps: [(name, 0) for name in at.used],
+    Multiply: lambda at, op, warps: [(name, 0) for name in (*at.used, *at.summed)],
+    CommitTo: lambda at, op, warps: [(at.first, 1)],
+    UseSums: lambda at, op, warps: [(name, 0) for name in at.summed],
+    Allocate: lambda at, op, warps: [("", op.columns)],
+    Relinquish: lambda at, op, warps: [("", 0)],
+    Free: lambda at, op, warps: [("", op.columns)],
     Commit: lambda at, op, warps: [(op.family, 0)],
     WaitGroup: lambda at, op, warps: [(op.family + (".read" if op.read else ""), op.pending)],
     Fence: lambda at, op, warps: [(op.kind, 0)],
     Registers: lambda at, op, warps: [("inc" if op.more else "dec", op.count)],
 }
 _WHAT: dict[type[Operation], Any] = {kind: kind.__name__.lower() for kind in _DONE}
-_WHAT |= {WaitGroup: "wait group", Sync: "meet", CopyIn: "copy"}
+_WHAT |= {WaitGroup: "wait group", Sync: "meet", CopyIn: "copy", CommitTo: "commit to", UseSums: "fetch"}
 _WHAT[Vectors] = {"source": "global read", "target": "global write"}
 
 

@@ -113,9 +113,10 @@ def fetching(columns: Any, by_threads: Any, warpgroups: Any, target: Target) -> 
     """
     each = launched_registers(warpgroups + 1, 1, target)
     taken = np.minimum((each * (warpgroups + 2) - 2 * MOST_KEPT) // warpgroups // STEP * STEP, MOST_TAKEN)
-    # A warp's 16 rows of two columns are two of each of 32 threads.
-    needed = np.where(by_threads, columns, np.minimum(columns, ROW_BYTES)) // 2 + BESIDE.accumulator + BESIDE.rows
-    enough = taken >= needed + UNUSED
+    # A warp's 16 rows of two columns are one of each of 32 threads. What comes at once, ptxas spills of where a launch
+    # gives no more (256 columns of 128).
+    fetched = np.where(by_threads, columns, np.minimum(columns, ROW_BYTES)) // 2
+    enough = (taken >= fetched + BESIDE.accumulator + BESIDE.rows + UNUSED) & (fetched < each)
     return np.where(enough, taken, 0), np.where(enough, MOST_KEPT, 0)
 
 
