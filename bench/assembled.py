@@ -12,11 +12,9 @@ import time
 from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import legalsat as ls
 from bench.machine import write
-from legalsat.backends.ptx import emit_ptx
 from legalsat.backends.ptx.assemble import assemble
 
 TARGET = "b200"
@@ -35,8 +33,8 @@ def main() -> int:
     for (m, n, k), dtype in problems:
         name = f"{dtype} {m}x{n}x{k}"
         try:
-            plan: Any = ls.synthesize(ls.Gemm(m, n, k, dtype), TARGET).tiled
-            sizes.append(len(assemble(emit_ptx(plan), plan.target.architecture)))
+            plan = ls.synthesize(ls.Gemm(m, n, k, dtype), TARGET, backend="ptx")
+            sizes.append(len(assemble(plan.emit("ptx"), plan.target.architecture)))
             tiles["x".join(map(str, plan.tile))] += 1
             done += 1
         except ls.LegalSatError as error:

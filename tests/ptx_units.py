@@ -434,7 +434,7 @@ def _commit(block: Block, thread: int, i: Instruction) -> None:
 
 
 # Which row and column of tensor memory a lane's register holds (TC-26).
-FETCHED = {
+FETCHED: dict[str, Callable[[int, int], tuple[int, int]]] = {
     "32x32b": lambda lane, register: (lane, register),
     "16x256b": lambda lane, register: (
         lane // 4 + register // 2 % 2 * 8,

@@ -1,4 +1,4 @@
-"""Products on tcgen05: interpreted, run as PTX thread by thread on a model of the machine, proven, assembled, refused."""
+"""Products on tcgen05: interpreted, run as PTX on a model of the machine, compared, proven, assembled, refused."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_numbers_are_those_of_the_plan() -> None:
     plan = ls.synthesize(ls.Gemm(4096, 4096, 4096, "bf16"), "b200")
     mma, text = plan.mma, plan.emit("ptx")
     assert mma.unit == "tcgen05" and mma.a is not None and mma.b is not None
-    assert f"mov.b32 %r" in text and f", {mma.instruction};" in text
+    assert "mov.b32 %r" in text and f", {mma.instruction};" in text
     words = {int(word) for word in re.findall(r"add\.u64 %d\d+, %d\d+, (\d{6,});", text)}
     assert words == {mma.a.word(0, 0), mma.b.word(0, 0)}
     descriptor = ls.InstructionDescriptor.from_word("f16", mma.instruction)

@@ -29,8 +29,8 @@ ALLOWED = {
     "boxes of groups of rows, which end where these do, are not stored",
     "mending": "warps of a role share the rows that it mends in a stage, and may read what they write there",
     "rounds": "a warp may read and write in turns what it moves from one buffer to another, before lanes meet",
-    "groups": "where they begin is said and read in shared memory of no buffer, which is part of the tile scheduler, and "
-    "so is where tensor memory is",
+    "groups": "where they begin is said and read in shared memory of no buffer, which is part of the tile scheduler",
+    "tensor memory": "where it is is said and read in shared memory of no buffer, too",
     "no events": "cursors and uses of accumulators: parities say the first, the machine follows registers itself",
 }
 _BY_ONE = frozenset({"start", "expect", "load", "store"})
@@ -131,8 +131,8 @@ class _Text:
         if event.what == "fetch":
             return [(self.memory.accumulator(numbers[0]), 0)]
         if event.what in {"read", "write", "multiply"}:
-            held = dict.fromkeys(self.held(own, warp, event), 0)
-            return (held | {self.memory.accumulator(column): 0 for column in numbers}).items()
+            summed = (self.memory.accumulator(column) for column in numbers)
+            return dict.fromkeys((*self.held(own, warp, event), *summed), 0).items()
         if event.what in {"load", "store"}:
             held = self.memory.held(places[0][1], places[0][1] + numbers[0], warp)
             return held if event.what == "store" else self.load(places[0][0], held, numbers)
