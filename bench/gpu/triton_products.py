@@ -170,10 +170,10 @@ def written(plan: Any, path: Path, *, timed: bool) -> dict[str, Any]:
     store = plan.kernel.store
     return {
         "operator": str(gemm),
-        "class": "planned operand by operand" if plan.kernel is None else name_of(plan.kernel),
+        "class": name_of(plan.kernel),
         "kernel": str(plan.kernel),
         "first": str(first.kernel),
-        "majors": " ".join(plan.kernel.majors if plan.kernel else "KK"),
+        "majors": " ".join(plan.kernel.majors),
         "extent": [gemm.m, gemm.n, gemm.k],
         "tile": list(plan.tile),
         "stages": plan.stages,

@@ -63,12 +63,13 @@ def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     turns = "ping-pong" if kernel.ping_pong else "cooperative"
     consumers = f"{kernel.warpgroups} warpgroups of consumers, {turns}" if kernel.warpgroups > 1 else "one of consumers"
     many = f"{kernel.blocks} CTA{'s' * (kernel.blocks > 1)} on an SM"
-    aligner = ", one that aligns lines" * any(kernel.aligned)
+    others = ", one that aligns lines" * any(kernel.aligned) + ", one that issues multiplications" * kernel.issues
     rows = [
         ("tiles of", by(kernel.tile), f"elements along m, n and k{' of C^T = B A^T' if kernel.swapped else ''}"),
         ("ring", f"{kernel.stages} stages", f"{byte_count(kernel.shared_bytes)} of shared memory a CTA, {many}"),
-        ("threads", f"{kernel.threads // 32} warps", f"{consumers}, one of the producer{aligner}"),
+        ("threads", f"{kernel.threads // 32} warps", f"{consumers}, one of the producer{others}"),
         ("registers", f"{kernel.registers[0]} a thread", f"of consumer warps, {kernel.registers[1]} of the producer's"),
+        *([("tensor memory", f"{kernel.tensor_columns} columns", _in_turns(kernel))] if kernel.issues else []),
         ("grid", f"{plan.launch.programs or 'one a tile'}", "CTAs, persistent" if plan.launch.programs else ""),
     ]
     if plan.launch.programs:
@@ -80,6 +81,12 @@ def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     if kernel.slices > 1:
         rows.append(("split-K", f"{kernel.slices} slices", "products of their own, which a kernel behind adds up"))
     return table(rows)
+
+
+def _in_turns(kernel: ProductKernel) -> str:
+    """Return how accumulators in tensor memory are used."""
+    count = kernel.accumulators
+    return f"{count} accumulators, in turns" if count > 1 else "one accumulator, fetched before the next tile begins"
 
 
 def _in_front(plan: GemmPlan) -> list[str]:
