@@ -236,8 +236,12 @@ def test_elements_that_begin_inside_others_have_no_kernel(side: str) -> None:
         ls.synthesize(product.but(**{side: torn}), "h200")
 
 
-def test_a_target_without_wgmma_has_no_kernel() -> None:
-    assert product_kernels(Gemm(64, 64, 64, "bf16"), target("sm_100a")) == []
+def test_each_unit_has_kernels_of_its_own_and_other_targets_have_none() -> None:
+    units = {
+        gpu: {one.unit for _, one in product_kernels(Gemm(64, 64, 64, "bf16"), target(gpu))}
+        for gpu in ("h200", "sm_100a", "a100", "rtx5090", "mi300x")
+    }
+    assert units == {"h200": {"wgmma"}, "sm_100a": {"tcgen05"}, "a100": set(), "rtx5090": set(), "mi300x": set()}
 
 
 def test_kernels_are_plain_values() -> None:

@@ -450,11 +450,12 @@ def test_backends_are_asked_in_order_and_by_name() -> None:
         ls.synthesize(ls.Tensor((64, 64), "bf16"), "h200").compile("host")  # type: ignore[arg-type]
     with pytest.raises(ls.InvalidInput, match="backend is 'host'; give one of cute, ptx, triton"):
         ls.synthesize(LEGAL, "h200").compile("host")  # type: ignore[arg-type]
-    order = r"; cute: cute prints .*; ptx: sm_80 has neither .*; triton: triton prints"
+    scaled = ls.synthesize(ls.Gemm(64, 64, 64, "e4m3", out_dtype="bf16", scaled="rows"), "b200")
+    order = r"; cute: cute has no row .*; ptx: ptx has no row for scales of rows .*; triton: triton has no row"
     with pytest.raises(ls.LegalSatError, match="no backend prints this plan" + order):
-        program(ls.synthesize(LEGAL, "sm_80"))
+        program(scaled)
     with pytest.raises(ls.LegalSatError, match="no backend runs this plan" + order):
-        ls.synthesize(LEGAL, "sm_80").compile()
+        scaled.compile()
     with pytest.raises(ls.LegalSatError, match="plan is open in M"):
         ls.synthesize(ls.Tensor((ls.Dim("M", max=512), 64), "bf16"), "h200").compile("triton")
 

@@ -35,15 +35,19 @@ class Timed:
 def candidates(product: Gemm, target: Target, most: int = MOST) -> list[tuple[float, str, Program]]:
     """Return predicted microseconds, a description and the program of kernels of a product, cheapest first.
 
+    None where the backend prints none of them, as on tcgen05.
+
     Args:
         product: what to compute.
         target: the GPU.
         most: how many.
     """
-    from legalsat.backends.cute.program import program_for  # noqa: PLC0415 - backends import plans
+    from legalsat.backends import refusal_of  # noqa: PLC0415 - backends import plans
+    from legalsat.backends.cute.program import program_for  # noqa: PLC0415
     from legalsat.extract.kernels.product_kernels import product_kernels  # noqa: PLC0415
 
-    found = product_kernels(product, target, most)
+    refusal = refusal_of(BACKEND)
+    found = [one for one in product_kernels(product, target, most) if refusal is None or not refusal(product, one[1])]
     return [(time / 1000, str(kernel), program_for(product, kernel, target)) for time, kernel in found]
 
 
