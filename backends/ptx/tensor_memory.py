@@ -7,7 +7,7 @@ from legalsat.backends.ptx.cta import Cta, Ring, Tile
 from legalsat.backends.ptx.descriptors import descriptor, moved
 from legalsat.backends.ptx.text import Value, braced
 from legalsat.plans.product_kernel import ISSUED_ROWS, WARPS, ProductKernel
-from legalsat.units.tcgen05 import instruction_of
+from legalsat.units.mma import instruction_of
 
 LANE_BITS = 16  # tensor memory's lane stands in the upper half of an address
 CORE = 8  # columns that a load has for each repetition, of which a lane gets two of rows g and g + 8

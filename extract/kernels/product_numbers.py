@@ -54,7 +54,8 @@ from legalsat.plans.product_kernel import (
 from legalsat.rules import MULTIPLY_RULES
 from legalsat.targets import GRANULE_BYTES, KIB, Target
 from legalsat.units.matrix_descriptor import MatrixOperand
-from legalsat.units.tcgen05 import instruction_of, kind_of, legal_n, operand_type
+from legalsat.units.mma import instruction_of
+from legalsat.units.tcgen05 import kind_of, legal_n, operand_type
 from legalsat.units.tcgen05_sites import Tcgen05Mma
 from legalsat.units.wgmma import columns as legal_columns
 

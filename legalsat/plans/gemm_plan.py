@@ -33,8 +33,8 @@ from legalsat.program.kernel import KernelProgram
 from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target, target
 from legalsat.terms.products import words
-from legalsat.units.mma import Columns, Mma
-from legalsat.units.tcgen05 import instruction_of, operand_type
+from legalsat.units.mma import Columns, Mma, instruction_of
+from legalsat.units.tcgen05 import operand_type
 from legalsat.units.tensor_map import TensorMap
 
 if TYPE_CHECKING:

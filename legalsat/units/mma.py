@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from legalsat.options import Major
 from legalsat.units.matrix_descriptor import MatrixOperand
+from legalsat.units.tcgen05 import InstructionDescriptor, kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +70,11 @@ class Epilogue:
     least: int
     store: str
     overlays: bool
+
+
+def instruction_of(
+    element: str, shape: tuple[int, int], majors: tuple[Major, Major] = ("K", "K")
+) -> InstructionDescriptor:
+    """Return the instruction that multiplies elements of a type, of so many rows and columns, with the widest sums."""
+    kind = kind_of(element, element)
+    return InstructionDescriptor(kind.name, element, element, *shape, a_major=majors[0], b_major=majors[1])

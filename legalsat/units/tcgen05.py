@@ -354,11 +354,3 @@ class InstructionDescriptor:
 
     def __str__(self) -> str:
         return f"{self.table} {self.a} x {self.b} -> {self.d}, {self.m} x {self.n} x {self.k}"
-
-
-def instruction_of(
-    element: str, shape: tuple[int, int], majors: tuple[Major, Major] = ("K", "K")
-) -> InstructionDescriptor:
-    """Return the instruction that multiplies elements of a type, of so many rows and columns, with the widest sums."""
-    kind = kind_of(element, element)
-    return InstructionDescriptor(kind.name, element, element, *shape, a_major=majors[0], b_major=majors[1])
