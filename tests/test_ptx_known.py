@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +10,14 @@ import pytest
 from test_ptx_least import needs
 
 from legalsat.analyses.ptx.text import parse
-from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
+from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE, Condition
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.program import Program, compile_kernel
 from legalsat.extract.check import ptx_values
 from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
 from legalsat.extract.check.ptx_known import NOT_NOTED, KnownRuns
 from legalsat.extract.check.ptx_sweep import Sweep
+from legalsat.extract.check.ptx_turns import turn
 
 TEXTS = sorted((Path(__file__).parent / "data" / "ptx").glob("*.ptx"))
 # One warp goes through ceil(n / 64) rounds, and looks at `switch` in the last branch alone.
@@ -137,3 +139,20 @@ def test_a_run_that_noted_less_than_is_asked_now_is_made_again() -> None:
     later = Sweep(program, {}, {}, known=first.known, number=1)
     shown = later.shown(values)
     assert shown is not None and shown.closest and NOT_NOTED not in shown.closest.values()
+
+
+@pytest.mark.parametrize("most", [0, 1 << 20])
+def test_no_values_are_looked_for_once_enough_instructions_are_followed(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, asked = tiles(), list[str]()
+
+    def flips(condition: Condition, *_: object) -> Iterator[dict[str, int]]:
+        asked.append(condition.name)
+        return iter(())
+
+    monkeypatch.setattr(program.conditions, "flips", flips)
+    sweep = Sweep(program, {}, {}, most=most)
+    sweep.shown({"n": 1, "switch": 5})
+    turn(sweep, [{"n": 1, "switch": 5}], {})
+    assert bool(asked) is bool(most)

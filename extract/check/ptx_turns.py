@@ -267,8 +267,8 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
         for more in ([{**first, **values, **later}] if later else []) + [{**tiles, **values}, {**roomy, **values}]:
             if _half_seen(watch) and not sweep.late:
                 sweep.shown(more, _MOST_WORK)
-    if not _half_seen(watch) or watch.condition.keys & sweep.fixed.keys():
-        return True
+    if sweep.late or not _half_seen(watch) or watch.condition.keys & sweep.fixed.keys():
+        return True  # where it is late, all is left open
     if not tried and (left_out or conditions.same_for_blocks(watch.condition, free, watch.seen, bases[0])):
         return True
     if free and _out_of_reach(sweep, watch, free, several, steps):
@@ -360,7 +360,7 @@ def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
         if not _half_seen(watch) or watch.condition.name in settled:
             continue
         small = sweep.findings or (sweep.missed and sweep.failing)
-        if program.bounds.reason or (small and all(one.of_nothing for one in sweep.failing)):
+        if sweep.late or (small and all(one.of_nothing for one in sweep.failing)):
             return
         if not _turned(sweep, number, watch, bases, steps):
             open_.append(watch.condition)
