@@ -26,8 +26,8 @@ from legalsat.targets import target_of_text
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 SETS = (
-    *("texts", "with_code", "gathered", "fresh", "blind", "recent", "later", "drawn", "further", "wider"),
-    *("sealed", "sealed_further", "sealed_wider"),  # which nobody who mends anything reads
+    *("texts", "with_code", "gathered", "fresh", "blind", "recent", "later", "drawn", "further", "wider", "latest"),
+    *("sealed", "sealed_further", "sealed_wider", "sealed_latest"),  # which nobody who mends anything reads
 )
 NOT_MENDED_FOR, FOLDS = "wider", 6  # but for what words say; parts of it, by address as its sealed part was taken
 FIRST = 2  # diagnostics among which the cause must be
@@ -80,6 +80,7 @@ def _fold_of(text: dict[str, Any]) -> int:
 def folds() -> None:
     """Print how many reports are named, and of how many unrelated texts a cause is guessed, by what others say."""
     every, asked, others = fit_evidence.labelled(), fit_evidence.labelled((NOT_MENDED_FOR,)), fit_evidence.unrelated()
+    elsewhere = fit_evidence.unrelated(("texts",))
     right, guessed, kept = [0, 0], 0, ranking.COUNTS
     with tempfile.TemporaryDirectory() as folder:
         for fold in range(FOLDS):
@@ -90,12 +91,12 @@ def folds() -> None:
             for report in (report for report in asked if _fold_of(report) == fold):
                 for at, codes in enumerate(answered(report)):
                     right[at] += named(report, codes)
-            of = (other for other in others if _fold_of(other) == fold)
+            of = (other for other in elsewhere if _fold_of(other) == fold)
             guessed += sum(_is_guessed(fit_evidence.whole(other), other["target"]) for other in of)
     ranking.COUNTS = kept
     ranking.evidence.cache_clear()
     print(f"{NOT_MENDED_FOR}: {right[0]} from the text, {right[1]} with the rest; of {len(asked)}")
-    print(f"unrelated texts: of {guessed} of {len(others)} a cause is guessed")
+    print(f"unrelated texts: of {guessed} of {len(elsewhere)} a cause is guessed")
 
 
 def _is_guessed(text: str, target: str) -> bool:

@@ -41,7 +41,7 @@ def test_starts_of_bulk_copies_are_computed() -> None:
         assert (
             found[0] == ("BULK001", f"the bulk copy at &A[{offset}] begins {off} bytes past a multiple of 16")
         ) == bool(off)
-        assert found[-1][0] == "CUDA716"
+        assert "CUDA716" in dict(found)
         assert all(code != "BULK001" for code, _ in told(MISALIGNED + code, "a100"))
 
 

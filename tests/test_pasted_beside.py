@@ -167,7 +167,8 @@ def test_the_rest_of_a_report_names_its_cause(said: str, rest: str, code: str | 
         found = ()
     first = next((one for one in found[:2] if one.code not in RESULTS | {"TOOL008", "PIPE007"}), None)
     if code is None:
-        assert first is None or first.code not in {"TOOL011", "TOOL013", "PIPE018", "TOOL007"}, first
+        guessed = first is not None and first.where == LIKELY  # which claims nothing
+        assert first is None or guessed or first.code not in {"TOOL011", "TOOL013", "PIPE018", "TOOL007"}, first
     else:
         assert first is not None and first.code == code and words in first.message, found
 

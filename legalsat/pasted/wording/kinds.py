@@ -12,6 +12,7 @@ from legalsat.pasted.tables.program_causes import LIBRARY_FAILED, OWN_CHECKS
 # What is seen of a failure, and says little of its cause: results, and that a kernel never ends.
 EFFECTS = OF_ILLEGAL_MAPS | {"CUDA002", "CUDA999", "PIPE007", "TOOL008"}
 LAUNCH, _REFUSED = "TOOL011", "text of the runtime"  # that a launch is outside of some limit, and not which
+_RESULT = "CUDA"  # codes of what calls return
 LINE, _CODE = 'line "', 'text "'  # how what names a cause is quoted
 # Where a cause is named by what a line of prose seems to say, and not by what a program printed.
 _BY_PROSE = re.compile(
@@ -44,6 +45,11 @@ def is_prose(one: Diagnostic) -> bool:
 def is_doubtful(one: Diagnostic) -> bool:
     """Whether a cause is named by what prose seems to say, or is a check that nobody knows."""
     return is_prose(one) or is_unknown_check(one)
+
+
+def is_result(one: Diagnostic) -> bool:
+    """Whether what is told is what a call returned."""
+    return one.code.startswith(_RESULT)
 
 
 def is_unknown_check(one: Diagnostic) -> bool:

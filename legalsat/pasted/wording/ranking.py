@@ -29,8 +29,8 @@ _TRUST = 0.25  # of naive Bayes, whose words are counted as if they were indepen
 _BESIDE = 0.3  # what naive Bayes counts beside the linear model
 _STEP = 100  # steps of a weight in the file that make 1
 # What a program returned, and which unit a GPU lacks, is told where it is printed; but that a kernel reads or writes
-# what is not its own (CUDA700) is a cause too.
-_TOLD_ELSEWHERE = re.compile(r"CUDA(?!700)\d|PROD|UNIT")
+# what is not its own (CUDA700), or runs for too long (CUDA702), is a cause too.
+_TOLD_ELSEWHERE = re.compile(r"CUDA(?!70[02])\d|PROD|UNIT")
 _ADDRESS = re.compile(r"https?://\S+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])(?<!\bNa(?=N\b))(?<!\bNa(?=Ns\b))")
 _BETWEEN = " "  # the two words of a pair
@@ -114,7 +114,7 @@ def _split(text: str) -> str:
 def scored(words: Iterable[str], known: Evidence, target: Target) -> dict[str, float]:
     """Return a score for each cause that there may be on a target, the one first for which a text's words speak most.
 
-    The scores are logarithms of how likely each is, up to the quarter at which naive Bayes is taken.
+    The scores are logarithms of how likely each is; of reports that were not seen before, as many as that have it.
     """
     possible = [code for code in known.reports if may_be(code, target)]
     counted = [word for word in dict.fromkeys(words) if word in known.overall]
@@ -126,7 +126,7 @@ def scored(words: Iterable[str], known: Evidence, target: Target) -> dict[str, f
         for code in possible:
             weights = known.weights.get(code, {})
             of[code] = known.bias.get(code, min(known.bias.values())) + scale * sum(weights.get(w, 0) for w in counted)
-        sums = {code: sums[code] + share for code, share in _shares(of).items()}
+        sums = _shares({code: sums[code] + share for code, share in _shares(of).items()})
     return dict(sorted(sums.items(), key=lambda one: one[1], reverse=True))
 
 
@@ -137,7 +137,7 @@ def ranked(words: Iterable[str], known: Evidence, target: Target) -> list[str]:
 
 def surety(scores: Mapping[str, float], first: int) -> float:
     """Return the logarithm of the share that the likeliest causes have of all, which `scored` gives."""
-    shares = sorted(_shares(scores).values(), reverse=True)
+    shares = sorted(scores.values(), reverse=True)
     return math.log(min(sum(map(math.exp, shares[:first])), 1.0)) if shares else 0.0
 
 

@@ -70,7 +70,7 @@ _FRAME = re.compile(
     r"kernel errors might be asynchronously|For debugging consider passing|TORCH_USE_CUDA_DSA|"
     r"^\s*Search for [`'\"]?cuda|Traceback \(most recent call"
 )
-_KNOWN_BY, _STRANGE = 14, -1.3  # words, and a score
+_KNOWN_BY, _STRANGE = 14, -1.0  # words, and a score
 _MOST_KINDS, _MOST_PARTS, _MOST_WORDS = 3, (1, 2, 3, 5), (5, 10, 20, 40, 80)  # of what more of it says more
 
 
@@ -83,11 +83,6 @@ def speaks_of_gpus(text: str) -> bool:
 def seen_in(text: str) -> frozenset[str]:
     """Return the concepts of what a text says is seen of a failure, without what it says is not."""
     return SEEN & concepts(_DENIED.sub(" ", text)).keys()
-
-
-def denies(text: str) -> bool:
-    """Whether a text says that nothing is wrong, and of nothing that it is."""
-    return _DENIED.search(text) is not None and not seen_in(text)
 
 
 def score(text: str) -> float:
