@@ -25,6 +25,13 @@ Shape = tuple[int, int, int, bool, tuple[int, int]]  # rows, columns, warpgroups
 COOPERATIVE: list[Shape] = [(128, columns, 2, False, (1, 1)) for columns in range(48, 257, 16)]
 COOPERATIVE += [(256, columns, 2, False, (1, 1)) for columns in (64, 96, 112, 128)]
 PAIRS = [(1, 1), (2, 1), (1, 2)]
+REALIGNED: list[Shape] = [
+    (rows, columns, rows // 64, False, cluster)
+    for rows in (128, 192)
+    for columns in range(96, 257, 8)
+    for cluster in (*PAIRS, (2, 2))
+    if columns >= 192 or cluster != (1, 1)
+]
 PERSISTENT: list[Shape] = [
     (rows, columns, {64: 1, 192: 3}.get(rows, 2), False, cluster)
     for rows in (64, 128, 192, 256)
@@ -180,7 +187,7 @@ def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple
         yield from ((shape, 1, 1) for shape in shapes)
         return
     if store != "sums":
-        for shape in {"registers": cooperative, "sums": SLID}.get(realign, PERSISTENT):
+        for shape in {"registers": REALIGNED, "sums": SLID}.get(realign, PERSISTENT):
             if "align" not in (first, second) or (shape[1] % 16 == 0 and shape[4] not in {(4, 2), (2, 4)}):
                 yield shape, 1, 1
         return
@@ -249,13 +256,15 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
             stage += length // wide * (128 * wide + 16)
     barriers = 32 if any(aligned) else 16
     room = min(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - 1024)
-    most = min(16, max(3, turns + 1)) if store == "sums" else 8 if realign == "registers" else 16
+    most = min(16, max(3, turns + 1)) if store == "sums" else 16
+    if realign == "registers" and store != "sums":  # as far as it can be proven
+        most = 8 if cluster == (1, 1) else 5
     stages = min(most, (room - (output + 7) // 8 * 8) // (stage + barriers))
     if buffers == 1:  # half as much of C at a time, where four stages or fewer become one more
         usual, stages = stages, (room - output // 2) // (stage + barriers)
         if store not in ("tma", "turned") or usual > 4 or stages <= usual or usual < 2:
             return None
-    if stages < (3 if realign == "registers" else 2):
+    if stages < (2 if realign != "registers" else 3 if store == "sums" else 4):
         return None
     apart = ping_pong or store == "sums" or realign == "registers" or turns <= (1 if slid else 4)
     alone = ProductKernel(

@@ -32,9 +32,10 @@ SPARED = 0.165  # more of them, where no processor has work: clocks fall less
 WARM = 0.168  # of the time, for each e-fold of work beyond that much: clocks fall as the power limit is met
 WARM_FLOPS = 1.5e12
 FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rates were fitted on
-# A through registers: shared memory is busier, the more so the narrower the tile (54 kernels of 30 products, an H100).
-REALIGNED = 0.6
-REALIGNED_COLUMNS = 90.0
+# A through registers: shared memory is busier, the more so the narrower the tile; of what loads take such kernels wait
+# for a part, and for some cycles more a turn where CTAs share B alone (144 kernels of 56 products, both GPUs).
+REALIGNED, REALIGNED_COLUMNS = 0.64, 93.0
+REALIGNED_LOAD, REALIGNED_SHARED_B = 0.83, 65.0
 # Likewise of groups, whose rows are columns of C^T (25 kernels of 4 products, an H200).
 REALIGNED_GROUPED, REALIGNED_GROUPED_COLUMNS = 0.45, 125.0
 LINE = 128  # bytes, of L2 and of a box's row
@@ -335,14 +336,14 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     resident = np.minimum(own, _ceil(tiles, processors))
     busy = np.minimum(1.0, tiles / (rounds * resident * processors))  # of processors, on the average of rounds
 
-    cycles = rows * kernels.summed * depth * size / 4096 * _slower(target)
     through = np.where(
         groups > 0, REALIGNED_GROUPED + REALIGNED_GROUPED_COLUMNS / columns, REALIGNED + REALIGNED_COLUMNS / columns
     )
-    cycles = cycles * np.where(in_registers, through, 1.0)
+    cycles = rows * kernels.summed * depth * size / 4096 * _slower(target) * np.where(in_registers, through, 1.0)
     requested = _requested(kernels, (first, second)) * depth * size
-    load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) * np.where(groups > 0, LOAD_GROUPED, 1.0)
-    shared = down * across > 1
+    waited = np.where(groups > 0, LOAD_GROUPED, np.where(in_registers, REALIGNED_LOAD, 1.0))
+    load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) * waited
+    shared, b_alone = down * across > 1, in_registers & (down > 1) & (across == 1)
     # A stage is released when the next one is being multiplied, so that one less than there are is on its way.
     served = _shared_lines(kernels) * depth * size / LINE / SHARED_LINES * resident
     latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load) / (kernels.stages - 1)
@@ -350,6 +351,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     turn = (
         _norm(TURN, cycles * resident, load, latency, served + (served > 0) * SHARED_LOAD * load, brought)
         + SHARED_CYCLES * shared
+        + REALIGNED_SHARED_B * b_alone
     )
     longer, more = _narrow_boxes(kernels, result_size)
     store = _stored(products, kernels, result_size, rounds) * (1 + longer)

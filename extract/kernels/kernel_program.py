@@ -229,8 +229,10 @@ class _Program:
             loads = (LoadShare(name, LOADED, barrier) for name in self.boxed)
             whole += (free, Expect(barrier, LOADED, sum(self.boxed.values())), *loads)
         whole += (Advance("loaded"),)
-        # Rows that are read from where they start end in a stage more.
-        ends = (free, Expect("full", LOADED, self.a_bytes), load_a, Advance("loaded"))
+        # Rows that are read from where they start end in a stage more, which has B, beyond its end, where others share
+        # it: consumers may not be done with a stage before all who share it have seen that it was free.
+        ends: Body = (free, Expect("full", LOADED, self.a_bytes), load_a, Advance("loaded"))
+        ends = whole if self.sharing("B") > 1 else ends
         tile: Body = (KTiles(whole), *(ends if kernel.realign == "registers" else ()))
         if kernel.slides:
             tile = (*tile, Phases(kernel.slides, tile))

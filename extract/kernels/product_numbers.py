@@ -64,8 +64,8 @@ TURNED_COLUMNS = 16
 SYSTEM_BYTES = KIB  # of shared memory that the system keeps for each block (FACTS HW-01)
 OVERLAPPED_STAGES = 4
 # Of kernels with an end of each tile in a stage of its own: with ten and more no state of theirs repeats soon enough
-# to be proven, and eight hide all that loads take.
-REALIGNED_STAGES = 8
+# to be proven, with six where a cluster shares them, and eight hide all that loads take.
+REALIGNED_STAGES, REALIGNED_SHARED_STAGES = 8, 5
 FEW_STAGES, BUFFERS = 5, 2  # fewer gain by one more; through which C leaves by boxes otherwise
 SHARED = 4  # where a table's rest has bytes of shared memory
 SPLITS = (1, 2, 3, 4, 5, 6, 8)
@@ -158,8 +158,14 @@ SLID_CUTS = (
 SLID_TURNED_CUTS = tuple(
     Cut(rows, columns, cluster=(down, 1)) for rows, columns, down in product((128, 256), BETWEEN, (1, 2, 4))
 )
-# What shared memory pays for, the less the wider the tile.
-REALIGNED_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
+# What shared memory pays for, the less the wider the tile; where C leaves as sums, alone.
+REALIGNED_SUMS_CUTS = tuple(one for one in WIDE_CUTS if one.columns >= 192)
+# Clusters of more gained no more than of two along each axis (117 kernels of 22 products, an H200).
+REALIGNED_CUTS = tuple(
+    Cut(rows, columns, warpgroups, cluster=cluster)
+    for (rows, warpgroups), columns, cluster in product(TEAMS[1:3], (*WIDTHS[5:], *BETWEEN[2:]), CLUSTERS[:4])
+    if cluster != (1, 1) or columns >= 192
+)
 # Of accumulators in tensor memory, whose instructions have 128 rows each.
 TENSOR_CUTS = tuple(
     Cut(warpgroups * ISSUED_ROWS, columns, warpgroups) for warpgroups, columns in product((1, 2), WIDTHS)
@@ -236,7 +242,7 @@ def _cuts_by_sums(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     # Where no box stores rows or columns of C, accumulators are the one way out for tiles of every shape.
     if form.realign == "none" and (one.across if form.swapped else one.down) == 2:
         return narrow
-    wide = REALIGNED_CUTS if form.realign == "registers" else TURNED_CUTS
+    wide = REALIGNED_SUMS_CUTS if form.realign == "registers" else TURNED_CUTS
     return (*narrow, *(cut for cut in wide if cut not in narrow))
 
 
@@ -380,19 +386,20 @@ def table_of(forms: Sequence[tuple[int, Form]], one: ProductClass, target: Targe
         & ((boxed == 0) | (columns * result_size % SPANS[-1] == 0) | (columns * result_size > SPANS[0]))
     )
     barriers = 16 + 16 * aligning + 8 * clipped  # bytes a stage
-    stage = (rows + loaded) * ROW_BYTES
-    stage = stage + aligned_a * _line_bytes(rows, mn_a) + aligned_b * _line_bytes(loaded, mn_b)
+    stage = (rows + loaded) * ROW_BYTES + aligned_a * _line_bytes(rows, mn_a) + aligned_b * _line_bytes(loaded, mn_b)
     output = _output_bytes(rows, columns, warpgroups, result_size, boxed=boxed, turned=turned + by_columns, sums=sums)
     groups = (GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0) + tensor_bytes(accumulators)
     room = np.minimum(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - SYSTEM_BYTES)
     stages = np.minimum(MOST_STAGES, (room - groups - output) // (stage + barriers))
     stages = np.where(sums, np.minimum(stages, np.maximum(3, turns + 1)), stages)
-    provable = np.where(registers & (sums == 0), REALIGNED_STAGES, MOST_STAGES)
-    stages, least = np.minimum(stages, provable), np.where(registers, 3, 2)
+    ending = registers & (sums == 0)
+    provable = np.where(ending, np.where(alone, REALIGNED_STAGES, REALIGNED_SHARED_STAGES), MOST_STAGES)
+    # Each stage of those waits for the next one: with three all but short products took 1.5 times as long.
+    stages, least = np.minimum(stages, provable), np.where(registers, 3 if one.ragged else 3 + ending, 2)
     # Boxes of C may leave through one buffer where that makes room for one stage more of few.
     halved = output // 2
-    more = (boxed + turned > 0) & (stages < np.minimum(provable, FEW_STAGES))
-    more &= (room - groups - halved) // (stage + barriers) > stages
+    fewer = (room - groups - halved) // (stage + barriers) > stages
+    more = (boxed + turned > 0) & (stages < np.minimum(provable, FEW_STAGES)) & fewer
 
     kept = of_consumers(work, result_size, overlapped=True) + scales + SPREAD <= consumers
     overlapped = kept * (ping_pong + sums + registers + accumulators == 0) * _overlapped(turns, slid > 0)
