@@ -64,7 +64,6 @@ TENSOR_MEMORY_RULES = rules_in(tcgen05, tensor_memory)
 COPY_RULES = tuple(rule for rule in RULES if rule.site == "TmaCopy")
 SHARED_RULES = tuple(rule for rule in RULES if rule.site == "SharedStages")
 MOVEMENT_RULES = tuple(rule for rule in RULES if rule.site == "Movement")
-UNIT_RULES = tuple(rule for rule in MOVEMENT_RULES if rule.code in {"UNIT002", "UNIT004"})  # of wgmma and of tcgen05
 VECTOR_RULES = tuple(rule for rule in RULES if rule.site == "VectorAccess")
 GRANULE_RULES = tuple(rule for rule in RULES if rule.site == "GranuleMove")
 REGISTER_RULES = tuple(rule for rule in RULES if rule.site == "RegisterTile")

@@ -1,4 +1,4 @@
-"""Rules of a product as a whole: which types matrix units multiply, and what sums can become."""
+"""Rules of a product as a whole: which units and types kernels multiply by, and what sums can become."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from legalsat.units.sites import ProductTypes
 # What kernels convert sums to; what is out of range saturates to the narrow types (FACTS WG-04: sums are fp32 or i32).
 RESULTS = {"fp32": ("fp32", "tf32", "fp16", "bf16", "e4m3", "e5m2"), "i32": ("i32", "i8"), "fp64": ("fp64",)}
 _DATASHEETS = Source("vendors' datasheets, throughput of matrix units", "dtype")
+_WGMMA = Source("PTX ISA 9.1, 9.7.15.5, wgmma.mma_async", "target").saying("requires sm_90a")
+
+
+def _multiplies_by_wgmma(target: Target) -> bool:
+    """Return whether kernels of products multiply by wgmma, or by nothing at all."""
+    return target.wgmma is not None or target.tcgen05 is None
 
 
 @CHIP.rule("PROD001", _DATASHEETS.saying("peak rates by data type"), refused_by="hardware")
@@ -50,19 +56,40 @@ def sums_never_become_c(types: ProductTypes, target: Target) -> Requirements:
     )
 
 
-@CHIP.rule(
-    "PROD003",
-    Source("PTX ISA 9.1, 9.7.15.5, wgmma.mma_async", "target").saying("requires sm_90a"),
-    refused_by="hardware",
-)
+@CHIP.rule("PROD003", _WGMMA, refused_by="hardware")
 def many_without_wgmma(types: ProductTypes, target: Target) -> Requirements:
-    """Batches and groups of products are computed on wgmma."""
+    """Batches and groups of products are computed on wgmma; PROD004 tells of chips that have no tcgen05 either."""
     yield require(
-        not types.many or target.wgmma is not None,
+        not types.many or _multiplies_by_wgmma(target),
         "no kernel computes {many} of products of {element} to {result} on {target}",
         help="plan one product at a time, or on a GPU with wgmma",
         many="a batch" if types.many == "batch" else types.many,
         element=types.element,
         result=types.result,
+        target=target,
+    )
+
+
+@CHIP.rule("PROD004", _WGMMA, refused_by="hardware")
+def nothing_multiplies_shared_tiles(types: ProductTypes, target: Target) -> Requirements:
+    """Kernels of products multiply tiles in shared memory, which wgmma reads (Hopper) and tcgen05 (sm_100a and kin).
+
+    Movements are planned for every GPU, operands of products among them.
+    """
+    yield require(
+        target.wgmma is not None or target.tcgen05 is not None,
+        "{target} has neither wgmma nor tcgen05, and no kernel of a product multiplies by anything else",
+        help="plan it for h200 or b200, or leave it to a library; movements are planned for {target} too",
+        target=target,
+    )
+
+
+@CHIP.rule("PROD005", _WGMMA, refused_by="hardware")
+def rows_scaled_without_wgmma(types: ProductTypes, target: Target) -> Requirements:
+    """Scales of rows are multiplied with sums of wgmma; sums of tcgen05 are scaled by one number, if at all."""
+    yield require(
+        types.scaled != "rows" or _multiplies_by_wgmma(target),
+        "no kernel multiplies sums by scales of rows on {target}",
+        help="plan it with one scale for each operand, or on a GPU with wgmma",
         target=target,
     )

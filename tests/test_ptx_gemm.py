@@ -224,13 +224,20 @@ def test_other_backends_name_the_operation_that_they_have_no_row_for() -> None:
 def test_where_no_unit_reads_shared_memory_no_kernel_multiplies_and_rules_say_so(gpu: str) -> None:
     with pytest.raises(ls.NoLegalLayout) as refused:
         ls.synthesize(ls.Gemm(64, 64, 64, "bf16"), gpu)
-    assert {d.code for d in refused.value.diagnostics} == {"UNIT002", "UNIT004"}
+    assert [d.code for d in refused.value.diagnostics] == ["PROD004"]
     assert not ls.explain(ls.Gemm(64, 64, 64, "bf16"), gpu).legal
+    with pytest.raises(ls.NoLegalLayout) as refused:
+        ls.synthesize(ls.GroupedGemm(64, 64, 64, "bf16", groups=4), gpu)
+    assert [d.code for d in refused.value.diagnostics] == ["PROD004"], "one at a time is refused there too"
 
 
-def test_batches_are_refused_where_no_kernel_computes_them() -> None:
-    with pytest.raises(ls.NoLegalLayout, match="PROD003"):
-        ls.synthesize(ls.Gemm(64, 64, 64, "bf16", batch=4), "b200")
+def test_batches_and_scales_of_rows_are_refused_where_no_kernel_computes_them() -> None:
+    scaled = ls.Gemm(64, 64, 64, "e4m3", scaled="rows")
+    for gemm, code in ((ls.Gemm(64, 64, 64, "bf16", batch=4), "PROD003"), (scaled, "PROD005")):
+        with pytest.raises(ls.NoLegalLayout) as refused:
+            ls.synthesize(gemm, "b200")
+        assert [d.code for d in refused.value.diagnostics] == [code]
+        assert ls.explain(gemm, "b200").diagnostics == refused.value.diagnostics
 
 
 def test_backends_print_their_own_kind() -> None:

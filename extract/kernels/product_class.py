@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS, by_rows, is_scattered
-from legalsat.operators.gemm import Gemm, matrix_unit, sums_of
+from legalsat.operators.gemm import Gemm, sums_of
 from legalsat.operators.members import MOST_AXES, Members, Ragged
 from legalsat.options import Major
-from legalsat.rules import PRODUCT_RULES, UNIT_RULES
+from legalsat.rules import PRODUCT_RULES
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 from legalsat.terms.trees import TermLaw
-from legalsat.units.sites import Movement, ProductTypes
+from legalsat.units.sites import ProductTypes
 
 MOST_STAGES = 16
 MOST_TURNS = 33  # where a phase of k may have each eighth: those of a tile that is stored meanwhile, and one more
@@ -92,20 +92,12 @@ def types_of(gemm: Gemm) -> ProductTypes:
     """Return what rules of products as a whole look at."""
     members = gemm.members
     many = {"": "batch" if members.extents else "", "m": "groups of rows", "k": "groups along k"}[members.ragged]
-    return ProductTypes(gemm.dtype.name, sums_of(gemm.dtype).name, gemm.out_dtype.name, many)
+    return ProductTypes(gemm.dtype.name, sums_of(gemm.dtype).name, gemm.out_dtype.name, many, gemm.scaled)
 
 
 def refusals_of(gemm: Gemm, target: Target) -> tuple[Diagnostic, ...]:
-    """Return the rules by which no kernel on a target computes such a product, whatever its extents.
-
-    Kernels multiply by wgmma or tcgen05, which read tiles in shared memory by themselves.
-    """
-    broken = [d for rule in PRODUCT_RULES for d in rule.check(types_of(gemm), target)]
-    if not matrix_unit(target):
-        bits = gemm.dtype.bits
-        movements = (Movement(bits, f"{unit}.a", gemm.dtype.name) for unit in ("wgmma", "tcgen05"))
-        broken += [d for one in movements for rule in UNIT_RULES for d in rule.check(one, target)]
-    return tuple(broken)
+    """Return the rules by which no kernel on a target computes such a product, whatever its extents."""
+    return tuple(d for rule in PRODUCT_RULES for d in rule.check(types_of(gemm), target))
 
 
 def class_of(gemm: Gemm) -> ProductClass | None:

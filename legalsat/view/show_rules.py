@@ -158,6 +158,7 @@ def _judged(example: Example) -> tuple[Case, ...]:
         if public
         else Expression(f'judge({{}}, "{example.target}")', frozenset({"from legalsat.rules import judge"}))
     )
+    again = judging.text.replace(example.target, example.elsewhere or example.target)
     said = "\n".join(map(str, judge(example.refused, example.target)))
     imports = made.imports | judging.imports
     return (
@@ -173,7 +174,7 @@ def _judged(example: Example) -> tuple[Case, ...]:
             _python(
                 changed.imports - imports,
                 f"repaired = {changed.text}",
-                f"assert not {judging.text.format('repaired')}",
+                f"assert not {again.format('repaired')}",
             ),
         ),
     )
