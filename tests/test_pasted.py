@@ -312,6 +312,7 @@ SAID = [
     ("ValueError: Padding option `nan` is not supported for integer blocks", "TMA015", "NaN"),
     ("Descriptor block shape must have at least 16 bytes in the last dimension", "TMA008", "less than 16"),
     ("out of resource: shared memory, Required: 245760, Hardware limit: 232448. Reducing", "SMEM001", "245760"),
+    ("out of resource: shared memory, Required: 0245760, Hardware limit: 0232448. Reducing", "SMEM001", "245760"),
     ("globalDim[0] must be <= 2^32, but got 4294967297", "TMA002", "4294967297"),
     ("tensorRank must be in [3, 5] for im2col, but got 2", "TMA001", "2 dimensions"),
     ("tensorRank must be >= 3 when interleave is not NONE", "TMA016", "fewer than 3"),

@@ -166,12 +166,17 @@ def shared_memory_told(text: str, target: Target) -> list[str]:
     return [f"{_in_buffers(one)} take {one.bytes} of {limit} bytes of shared memory" for one in fitted]
 
 
+def _number(word: str) -> int:
+    """Return what digits say, which may begin with zeros."""
+    return int(word, 16 if word[:2].lower() == "0x" else 10)
+
+
 def _printed_needs(text: str) -> Iterator[Need]:
     """Yield what an even text says of shared memory that is lacking, sentences of known programs first."""
     for pattern in _SENTENCES:
         for match in islice(compiled(pattern).finditer(text), MOST_TILES):
             where = f'text "{match[0][:97]}"'.replace("\n", " ")
-            words = {name: int(word, 0) for name, word in match.groupdict().items() if word is not None}
+            words = {name: _number(word) for name, word in match.groupdict().items() if word is not None}
             if words.get("opt_in", _STATIC + 1) > _STATIC:  # a launch may ask for so much without saying so first
                 limit = words.get("limit", _STATIC if "opt_in" in words else None)
                 yield Need(words.get("opt_in", words.get("need")), limit, where)
