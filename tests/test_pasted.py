@@ -173,11 +173,23 @@ def test_a_garbled_dump_is_refused_with_what_to_do(text: str, says: str) -> None
 RESULTS = [
     (1, "CUDA_ERROR_INVALID_VALUE", "cudaErrorInvalidValue", "invalid argument"),
     (2, "CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "out of memory"),
+    (
+        222,
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        "cudaErrorUnsupportedPtxVersion",
+        "the provided PTX was compiled with an unsupported toolchain",
+    ),
     (700, "CUDA_ERROR_ILLEGAL_ADDRESS", "cudaErrorIllegalAddress", "an illegal memory access was encountered"),
     (702, "CUDA_ERROR_LAUNCH_TIMEOUT", "cudaErrorLaunchTimeout", "the launch timed out and was terminated"),
     (715, "CUDA_ERROR_ILLEGAL_INSTRUCTION", "cudaErrorIllegalInstruction", "an illegal instruction was encountered"),
     (716, "CUDA_ERROR_MISALIGNED_ADDRESS", "cudaErrorMisalignedAddress", "misaligned address"),
     (719, "CUDA_ERROR_LAUNCH_FAILED", "cudaErrorLaunchFailure", "unspecified launch failure"),
+    (
+        720,
+        "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+        "cudaErrorCooperativeLaunchTooLarge",
+        "too many blocks in cooperative launch",
+    ),
     (801, "CUDA_ERROR_NOT_SUPPORTED", "cudaErrorNotSupported", "operation not supported"),
     (999, "CUDA_ERROR_UNKNOWN", "cudaErrorUnknown", "unknown error"),
 ]

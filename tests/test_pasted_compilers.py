@@ -26,6 +26,14 @@ COMPILED = [
         "ill",
     ),
     ("ptxas error   : Entry function 'f' uses too much shared data (0x12000 bytes, 0xc000 max)", "SMEM001", "73728"),
+    ("ptxas a.ptx, line 7; fatal   : Unsupported .version 9.1; current version is '8.8'", "CUDA222", "knows is 8.8"),
+    ("ptxas a.ptx, line 7; fatal   : Unsupported .version 9.1", "CUDA222", "PTX 9.1"),
+    (
+        "error : Feature 'x' requires PTX ISA .version 8.6 or later",
+        "TOOL004",
+        "need PTX 8.6",
+    ),  # the text is the old one
+    ("cuModuleLoadData: no kernel image is available for execution on the device", "TOOL004", "no code for this GPU"),
     ("Trying to use tma without CUTE_ARCH_TMA_SM90_ENABLED.", "TOOL004", "tma"),
     ("out of resource: registers, Required: 80000, Hardware limit: 65536", "TOOL003", "80000 registers"),
     ("CUDA error: too many resources requested for launch", "TOOL003", "registers"),

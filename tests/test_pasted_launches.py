@@ -45,6 +45,62 @@ def test_a_launch_is_followed_with_the_constants_of_its_text(launch: str, said: 
     assert said in message(text, "TOOL011")
 
 
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ("grid (0, 1, 1), block (256, 1, 1)", "0 blocks or threads"),
+        ("gridDim=(8, 0), blockDim=(32, 4)", "0 blocks or threads"),
+        ("gridDim=(8, 1, 1) blockDim=(64, 0, 1)", "0 blocks or threads"),
+        ("grid = [8, 65536, 1]", "65536 blocks"),
+        ("gridDim=(8, 1, 65537), blockDim=(32, 1, 1)", "65537 blocks"),
+        ("gridDim=(8, 1, 1), blockDim=(64, 17, 1)", "1088 threads"),
+    ],
+)
+def test_a_refused_configuration_is_judged_by_the_grid_and_the_block_that_a_text_prints(sizes: str, said: str) -> None:
+    for failure in ("CUDA error: invalid configuration argument", "kernel launch failed with cudaError 9"):
+        text = f"{failure}\n{sizes}\n"
+        assert said in message(text, "TOOL011")
+        assert codes(text).count("TOOL011") == 1
+
+
+@pytest.mark.parametrize(
+    "sizes", ["grid (65536, 1, 1), block (1024, 1, 1)", "gridDim=(1, 65535, 65535), blockDim=(32, 32, 1)"]
+)
+def test_a_refused_configuration_whose_numbers_are_in_range_is_told_without_them(sizes: str) -> None:
+    text = f"CUDA error: invalid configuration argument\n{sizes}\n"
+    assert "outside the limits" in message(text, "TOOL011")
+
+
+def test_where_a_kernel_failed_is_no_empty_launch() -> None:
+    text = "CUDA error: an illegal memory access was encountered\ngrid (0, 0, 0), block (0, 0, 0)\n"
+    assert "TOOL011" not in codes(text)
+    assert codes("the batch job ended with error code 9, blockDim (0, 0)") == []
+
+
+@pytest.mark.parametrize(("blocks", "threads", "most"), [(265, 1024, 264), (529, 512, 528), (4225, 32, 4224)])
+def test_a_cooperative_grid_is_compared_with_what_the_sms_hold(blocks: int, threads: int, most: int) -> None:
+    said = "cudaErrorCooperativeLaunchTooLarge: a cooperative kernel of {} blocks of {} threads"
+    assert most == 132 * min(2048 // threads, 32)  # the SMs of an H200, and CUDA's table of what each holds
+    for count, numbers in ((blocks, True), (most, False)):
+        (found,) = [one for one in ls.explain(said.format(count, threads), "h200").diagnostics if one.where != LIKELY]
+        assert found.code == "CUDA720"
+        assert (f"{count} blocks of a cooperative grid" in found.message) == numbers
+    assert "blocks of a cooperative grid" not in message(said.format(blocks, threads), "CUDA720")  # sm_90a has no SMs
+
+
+def test_a_grid_barrier_that_waits_for_blocks_that_never_start_may_be_that() -> None:
+    text = (
+        "An ordinary launch with cooperative_groups::this_grid().sync() hangs when there are more blocks than the SMs "
+        "hold at once; with fewer blocks the kernel finishes."
+    )
+    assert "CUDA720" in [found.code for found in ls.explain(text, "h200").diagnostics[:2]]
+    missing = (
+        "The consumer warps of my kernel hang at an mbarrier in shared memory: the producer's expect_tx counts fewer "
+        "bytes than the TMA copy writes, and the phase never completes."
+    )
+    assert "CUDA720" not in [found.code for found in ls.explain(missing, "h200").diagnostics]
+
+
 def test_a_launch_that_asks_for_more_memory_than_the_gpu_has_says_how_much() -> None:
     text = "constexpr int STAGES = 5;\nkernel<<<1, 128, STAGES * 48 * 1024, stream>>>(a);" + FAILED
     assert "245760 bytes" in message(text, "SMEM001")

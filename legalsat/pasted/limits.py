@@ -19,12 +19,16 @@ from legalsat.targets import GRANULE_BYTES, Target
 
 MOST_THREADS, MOST_BLOCKS, MOST_REGISTERS, MOST_CLUSTER, MOST_FOUND = 1024, 65535, 255, 16, 64
 _GROUP = 128  # threads of a warpgroup
+_RESIDENT_THREADS, _RESIDENT_BLOCKS = 2048, 32  # that a processor of any GPU holds at once
 _FAILS = re.compile(
     r"invalid|exceed|more than|greater|larger|too (?:many|large)|fail|error|assert|refus|limit|maxim|cannot|can't|"
     r"reject|"
     r"illegal|segv|segfault|not (?:generat|produc)|no output|"
     r"unwritten|budget|stale|not support|unsupport|wrong|garbage|corrupt|hang|crash",
     re.I,
+)
+_OF_LAUNCHES = re.compile(
+    r"invalid ?config|launch\w* (?:fail|error)|fail\w* to launch|(?:CUDA error|cudaError):? ?\(?9\b", re.I
 )
 _TRIPLE = r"[({\[]\s?(?:x:? ?)?(\d{1,9}),\s?(?:y:? ?)?(\d{1,9})(?:,\s?(?:z:? ?)?(\d{1,9}))?\s?[)}\]]"
 
@@ -64,6 +68,19 @@ def _shared_out(match: re.Match[str], target: Target) -> int:
     """Return the CTAs of a multicast if they are more than the elements of the box that each loads a part of."""
     box, ctas = prod(int(one) for one in re.findall(r"\d+", match["box"])), int(match["ctas"] or match["named"])
     return ctas if ctas > box else 0
+
+
+def _not_resident(match: re.Match[str], target: Target) -> int:
+    """Return the blocks of a cooperative grid if their threads alone are more than the GPU's processors hold."""
+    blocks, threads = int(match["blocks"]), int(match["threads"])
+    if target.device is None or not threads:
+        return 0
+    return blocks if blocks > target.device.processors * min(_RESIDENT_THREADS // threads, _RESIDENT_BLOCKS) else 0
+
+
+def _least_of_launch(match: re.Match[str], target: Target) -> int:
+    """Return the least extent of a grid or block, 1 where the text is about no launch: indices begin with 0 too."""
+    return min(int(one) for one in match.groups() if one) if _OF_LAUNCHES.search(match.string) else 1
 
 
 def _many_threads(number: int, target: Target) -> bool:
@@ -139,6 +156,24 @@ _LIMITS = (
         "TOOL011",
         _GRID,
         _ALONG_X,
+    ),
+    _Limit(
+        rf"\b(?:grid(?:_?dim\w*|[ _]size|s)?|block_?dim\w*)\s?[=:]?\s?(?:dim3)?{_TRIPLE}",
+        _least_of_launch,
+        lambda number, target: number == 0,
+        "TOOL011",
+        "an axis of the launch has {number} blocks or threads, and each has one at least",
+        "return before the launch where there is nothing to do",
+    ),
+    _Limit(
+        r"\bcooperative(?:ly)?\b[^\n]{0,300}?(?<![\w.])(?P<blocks>\d{1,6}) blocks (?:of|with|x) (?P<threads>\d{1,4}) "
+        r"threads",
+        _not_resident,
+        lambda number, target: number > 0,
+        "CUDA720",
+        "{number} blocks of a cooperative grid have more threads than are resident at once, 2048 of each SM",
+        "launch as many blocks as cudaOccupancyMaxActiveBlocksPerMultiprocessor gives, times the SMs, and let "
+        "each loop over the work",
     ),
     _Limit(
         r"\bgrid(?:_?dim\w*|[ _](?:size|dim\w*))?[ .]{0,2}(?:in |along )?[yz]\b\D{0,12}?(\d{5,9})\b",

@@ -39,6 +39,13 @@ RESULTS = (
     Result(1, "CUDA_ERROR_INVALID_VALUE", "cudaErrorInvalidValue", "invalid argument", r"CUDA: Error- invalid value"),
     Result(2, "CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "out of memory"),
     Result(
+        222,
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        "cudaErrorUnsupportedPtxVersion",
+        "the provided PTX was compiled with an unsupported toolchain",
+        "PTX was compiled with an unsupported toolchain",
+    ),
+    Result(
         700,
         "CUDA_ERROR_ILLEGAL_ADDRESS",
         "cudaErrorIllegalAddress",
@@ -68,6 +75,13 @@ RESULTS = (
         r"[Mm]isaligned (?:read|write|load|store|access)",
     ),
     Result(719, "CUDA_ERROR_LAUNCH_FAILED", "cudaErrorLaunchFailure", "unspecified launch failure"),
+    Result(
+        720,
+        "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+        "cudaErrorCooperativeLaunchTooLarge",
+        "too many blocks in cooperative launch",
+        "hipErrorCooperativeLaunchTooLarge|ERROR_COOPERATIVE_LAUNCH_TOO_LARGE|[Tt]oo many blocks in cooperative launch",
+    ),
     Result(801, "CUDA_ERROR_NOT_SUPPORTED", "cudaErrorNotSupported", "operation not supported"),
     Result(999, "CUDA_ERROR_UNKNOWN", "cudaErrorUnknown", "unknown error"),
 )
@@ -184,6 +198,29 @@ def out_of_memory(call: FailedCall, target: Target) -> Requirements:
         "memory ran out{encode}",
         help="free memory or take smaller batches, and check the result of every call before this one",
         encode=" in an earlier call: encoding a map allocates none" * call.encodes,
+    )
+
+
+@DRIVER.rule(
+    "CUDA222",
+    _source(222, "the provided PTX was compiled with an unsupported toolchain"),
+    refused_by="driver",
+)
+def unsupported_ptx_version(call: FailedCall, target: Target) -> Requirements:
+    """CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222: the PTX is of a newer version than what compiles it knows.
+
+    The first directive of PTX, `.version`, is the toolkit's that wrote it, and the driver compiles versions up to its
+    own CUDA's alone; `nvidia-smi` prints which CUDA that is. ptxas of an older toolkit refuses the same text as an
+    unsupported `.version`. The architecture is another matter (TOOL004), and so is the kernel itself: a cubin, SASS
+    for the GPU at hand, is not compiled again, and older drivers of the same major version of CUDA load it.
+    """
+    yield require(
+        call.result != 222,
+        "the driver was given PTX of a newer version than it compiles{encode}",
+        help="update the driver to the CUDA of the toolkit that wrote the PTX, or build with a toolkit no newer than "
+        "the driver's CUDA (nvidia-smi prints it), or ship a cubin for the GPU that is there (nvcc -gencode "
+        "arch=compute_X,code=sm_X; ptxas), which the driver does not compile",
+        encode=" in an earlier call, not the encode call: that loads none" * call.encodes,
     )
 
 
@@ -313,6 +350,30 @@ def launch_failed(call: FailedCall, target: Target) -> Requirements:
             _OPERANDS,
         ),
         blame=call.blame,
+    )
+
+
+@DRIVER.rule(
+    "CUDA720",
+    _source(720, "exceeds the maximum number of blocks as allowed by ::cuOccupancyMaxActiveBlocksPerMultiprocessor"),
+    refused_by="driver",
+)
+def blocks_not_resident(call: FailedCall, target: Target) -> Requirements:
+    """CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, 720: a cooperative grid has more blocks than run at the same time.
+
+    All of its blocks wait for one another at the grid's barrier, so all have to be resident at once: as many as an SM
+    holds of this kernel, by its threads, registers and shared memory, times the SMs. A kernel compiled for debugging
+    takes more registers, another GPU has fewer SMs, and a cluster is resident as a whole. An ordinary launch is not
+    checked: with more blocks than that a grid barrier of its own hangs, since blocks that wait leave no room for those
+    that are still to come.
+    """
+    yield require(
+        call.result != 720,
+        "the cooperative grid has more blocks than are resident at once{encode}",
+        help="launch as many blocks as cudaOccupancyMaxActiveBlocksPerMultiprocessor gives for this kernel, its block "
+        "and its dynamic shared memory, times the SMs of the GPU, and let each loop over the work; or take smaller "
+        "blocks, fewer registers or less shared memory",
+        encode=": an earlier call, not the encode call, launched it" * call.encodes,
     )
 
 

@@ -164,7 +164,12 @@ def kernel_missing(message: CompilerMessage, target: Target) -> Requirements:
     refused_by="driver",
 )
 def launch_too_large(message: CompilerMessage, target: Target) -> Requirements:
-    """A block has 1024 threads at most on every GPU, and a grid 65535 blocks along y and z, 2^31 - 1 along x."""
+    """A block has 1 to 1024 threads on every GPU, and a grid 1 to 65535 blocks along y and z, to 2^31 - 1 along x.
+
+    The runtime calls whatever is outside cudaErrorInvalidConfiguration, 9, and does not say which number it is. Most
+    often it is a launch of no blocks, for an input that is empty: the number of blocks, rounded up from its size, is 0
+    then, and the program is to return before the launch.
+    """
     yield require(message.about != "TOOL011", "the launch is larger than any GPU takes", help="take fewer threads")
 
 

@@ -228,9 +228,18 @@ MORE_TELLINGS: dict[str, tuple[str, ...]] = {
         "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, out of resource: threads, registers per block",
         "huge unrolled kernel, compile time explodes, local memory spills, slow",
     ),
+    "CUDA222": (
+        "provided PTX was compiled with an unsupported toolchain; driver older than the toolkit, PTX JIT of a newer "
+        "PTX version; works after a driver update or with an older CUDA toolkit",
+    ),
+    "CUDA720": (
+        "grid barrier or grid.sync() hangs when there are more blocks than SMs times resident blocks; ordinary launch "
+        "instead of cudaLaunchCooperativeKernel; works with fewer blocks",
+        "cooperative launch too large, too many blocks; grid taken from the occupancy of another kernel or GPU with "
+        "more SMs; cudaOccupancyMaxActiveBlocksPerMultiprocessor; debug build has more registers",
+    ),
     "TOOL004": (
-        "no kernel image is available for execution on the device; TORCH_CUDA_ARCH_LIST, gencode, PTX JIT, "
-        "unsupported toolchain",
+        "no kernel image is available for execution on the device; TORCH_CUDA_ARCH_LIST, gencode, PTX JIT",
         "kernel body is guarded by __CUDA_ARCH__ >= 900 or a feature macro and compiles to nothing: zeros, or "
         "trap; runs on other GPU",
         "instruction requires sm_90a, sm_100a, .target; not supported on sm_120, sm_89; ptxas of an older CUDA; PTX "

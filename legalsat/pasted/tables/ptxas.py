@@ -144,8 +144,7 @@ PTXAS = (
     Sentence(
         "the runtime",
         r"no kernel image is available for execution|CUDA_ERROR_NO_BINARY_FOR_GPU"
-        r"|invalid device function|unsupported toolchain|CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
-        r"|cudaErrorNoKernelImageForDevice|CUDA_ERROR_INVALID_PTX|cudaErrorInvalidPtx|cudaErrorUnsupportedPtxVersion"
+        r"|invalid device function|cudaErrorNoKernelImageForDevice|CUDA_ERROR_INVALID_PTX|cudaErrorInvalidPtx"
         r"|device kernel image is invalid|SM version specified by \.target is higher",
         "TOOL004",
         "the program holds no code for this GPU and driver",
@@ -153,11 +152,9 @@ PTXAS = (
     ),
     Sentence(
         "the runtime",
-        r"CUDA_ERROR_INVALID_CLUSTER_SIZE|cudaErrorInvalidClusterSize|cluster misconfiguration"
-        r"|cudaErrorCooperativeLaunchTooLarge|CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
-        r"|too many blocks in cooperative launch",
+        r"CUDA_ERROR_INVALID_CLUSTER_SIZE|cudaErrorInvalidClusterSize|cluster misconfiguration",
         "TOOL008",
-        "the launch's cluster or cooperative grid is larger than what fits the GPU at once, or does not divide it",
+        "the launch's cluster is larger than what fits the GPU at once, or does not divide the grid",
         "take a cluster of at most 8 CTAs that divides the grid, less shared memory for each CTA, and no cooperative "
         "launch beside clusters; more than 8 needs cudaFuncAttributeNonPortableClusterSizeAllowed",
     ),
@@ -205,7 +202,15 @@ PTXAS = (
     ),
     Sentence(
         "ptxas",
-        r"requires PTX ISA \.version (?P<needed>[\d.]+)|Unsupported \.version (?P<needed_too>[\d.]+)",
+        r"Unsupported \.version (?P<needed>\d{1,2}\.\d)(?:; current version is '?(?P<known>\d{1,2}\.\d))?",
+        "CUDA222",
+        "the text is PTX {needed}, and the newest that this ptxas knows is {known}",
+        "take a ptxas of the toolkit that wrote the text, or newer (TRITON_PTXAS_PATH, XLA's --xla_gpu_cuda_data_dir), "
+        "or write the text with an older toolkit (a lower .version, as long as its instructions exist there)",
+    ),
+    Sentence(
+        "ptxas",
+        r"requires PTX ISA \.version (?P<needed>[\d.]+)",
         "TOOL004",
         "the text's instructions need PTX {needed}, and its first line or the ptxas that reads it is older",
         "take a ptxas of the toolkit that wrote the text, or newer (TRITON_PTXAS_PATH, XLA's --xla_gpu_cuda_data_dir), "
@@ -250,10 +255,11 @@ PTXAS = (
     ),
     Sentence(
         "the runtime",
-        r"invalid configuration argument|cudaErrorInvalidConfiguration",
+        r"invalid configuration argument|(?:cuda|hip)ErrorInvalidConfiguration|CUDA (?:runtime )?error:? ?\(?9\b(?!\.)",
         "TOOL011",
         "the launch's grid, block or cluster is outside the limits",
-        "check for an empty grid, more than 65535 blocks along y or z, more than 1024 threads, and a cluster that does "
+        "check for an empty grid, the most frequent cause: return before the launch where there is nothing to do; for "
+        "more than 65535 blocks along y or z, more than 1024 threads, and a cluster that does "
         "not divide the grid",
     ),
     Sentence(

@@ -10,7 +10,7 @@ from legalsat.pasted.beside import OF_ILLEGAL_MAPS
 from legalsat.pasted.tables.program_causes import LIBRARY_FAILED, OWN_CHECKS
 
 # What is seen of a failure, and says little of its cause: results, and that a kernel never ends.
-EFFECTS = OF_ILLEGAL_MAPS | {"CUDA002", "CUDA999", "PIPE007", "TOOL008"}
+EFFECTS = OF_ILLEGAL_MAPS | {"CUDA002", "CUDA720", "CUDA999", "PIPE007", "TOOL008"}
 LAUNCH, _REFUSED = "TOOL011", "text of the runtime"  # that a launch is outside of some limit, and not which
 _RESULT = "CUDA"  # codes of what calls return
 LINE, _CODE = 'line "', 'text "'  # how what names a cause is quoted

@@ -29,8 +29,9 @@ _TRUST = 0.25  # of naive Bayes, whose words are counted as if they were indepen
 _BESIDE = 0.3  # what naive Bayes counts beside the linear model
 _STEP = 100  # steps of a weight in the file that make 1
 # What a program returned, and which unit a GPU lacks, is told where it is printed; but that a kernel reads or writes
-# what is not its own (CUDA700), or runs for too long (CUDA702), is a cause too.
-_TOLD_ELSEWHERE = re.compile(r"CUDA(?!70[02])\d|PROD|UNIT")
+# what is not its own (CUDA700), runs for too long (CUDA702), or waits for blocks that never start (CUDA720), is a cause
+# too.
+_TOLD_ELSEWHERE = re.compile(r"CUDA(?!70[02]|720)\d|PROD|UNIT")
 _ADDRESS = re.compile(r"https?://\S+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])(?<!\bNa(?=N\b))(?<!\bNa(?=Ns\b))")
 _BETWEEN = " "  # the two words of a pair
