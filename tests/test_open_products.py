@@ -282,5 +282,7 @@ def planned_sentence(gemm: ls.Gemm) -> str:
 def test_products_on_tcgen05_are_open_too(dtype: str) -> None:
     plan = ls.synthesize(Gemm(M, 512, 512, dtype), "b200")
     assert plan.kernel.issues and plan.guard and plan.bind(M=256).operator.m == 256
+    with pytest.raises(ls.LegalSatError, match=r"bind its dims or ask for host$"):
+        plan.emit("ptx")
     with pytest.raises(ls.NoLegalLayout, match="PROD004"):
         ls.synthesize(Gemm(M, 512, 512, "bf16"), "mi300x")

@@ -51,6 +51,14 @@ def test_an_operator_of_another_kind_is_no_copy(kind: Any, tmp_path: Path) -> No
         loaded(tmp_path / "p.json", json.dumps(data))
 
 
+def test_a_plan_of_another_kind_is_said_with_what_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    ls.synthesize(ls.Gemm(64, 64, 64, "bf16"), "b200").save(path)
+    with pytest.raises(ls.InvalidPlan, match=r"operator is 'Gemm'.*read products with GemmPlan\.load"):
+        ls.Plan.load(path)
+    assert ls.GemmPlan.load(path).kernel.issues
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -524,7 +524,10 @@ def operator_of(data: Mapping[str, Any], operators: tuple[type[Operator], ...]) 
     kinds = {one.__name__: one for one in operators}
     if not isinstance(data["kind"], str) or data["kind"] not in kinds:
         said = f"operator is {shown(data['kind'])}, and plans of {', '.join(kinds)} alone are read"
-        raise InvalidPlan(f"{said}; name a class of your own in Plan.load's operators")
+        raise InvalidPlan(
+            f"{said}; read products with GemmPlan.load, programs with ProgramPlan.load, and movements with Plan.load, "
+            "which takes classes of your own as operators"
+        )
     kind: Any = kinds[data["kind"]]
     return kind(**{one.name: _field(data[one.name]) for one in fields(kind)})
 
