@@ -35,7 +35,8 @@ def schedule(plan: ProgramPlan, backend: str) -> Schedule:
         try:
             made = program(step.plan, backend)
         except LegalSatError as error:
-            raise LegalSatError(f"step {number}, {step.what}: {error}") from None
+            others = f"a program's steps are printed by {' or '.join(BACKENDS)} alone"
+            raise LegalSatError(f"step {number}, {step.what}: {error}; {others}") from None
         ends = {
             operand.name: AddressArgument(place.buffer, place.start + behind[place.buffer])
             for operand, place in zip(made.operands, (*step.reads, step.writes), strict=True)
