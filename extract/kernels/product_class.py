@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
@@ -97,7 +98,12 @@ def types_of(gemm: Gemm) -> ProductTypes:
 
 def refusals_of(gemm: Gemm, target: Target) -> tuple[Diagnostic, ...]:
     """Return the rules by which no kernel on a target computes such a product, whatever its extents."""
-    return tuple(d for rule in PRODUCT_RULES for d in rule.check(types_of(gemm), target))
+    return _refusals_of(types_of(gemm), target)
+
+
+@lru_cache
+def _refusals_of(types: ProductTypes, target: Target) -> tuple[Diagnostic, ...]:
+    return tuple(d for rule in PRODUCT_RULES for d in rule.check(types, target))
 
 
 def class_of(gemm: Gemm) -> ProductClass | None:

@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.cost.kernel_cost import LINE, SUM_BYTES, Products, kernel_times, least_times
 from legalsat.extract.kernels.for_extents import for_any_extents, for_extents, is_for_some_extents, ordered
-from legalsat.extract.kernels.product_class import ProductClass, class_of, types_of
+from legalsat.extract.kernels.product_class import ProductClass, class_of, refusals_of
 from legalsat.extract.kernels.product_forms import Facts, Form, forms_of, steps_to
 from legalsat.extract.kernels.product_maps import result_map, source_maps
 from legalsat.extract.kernels.product_numbers import SLICE_TURNS, Table, table_of
-from legalsat.operators.gemm import Gemm, matrix_unit
+from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import LINES_ALIKE, ProductKernel
 from legalsat.recent import Recent
-from legalsat.rules import COPY_RULES, PRODUCT_RULES
+from legalsat.rules import COPY_RULES
 from legalsat.targets import MIB, Target
 from legalsat.terms.trees import TermStep
-from legalsat.units.sites import ProductTypes, TmaCopy
+from legalsat.units.sites import TmaCopy
 from legalsat.units.tensor_map import TensorMap
 
 MOST_SPLIT_TILES = 320  # blocks, with k split; more fill any GPU without
@@ -94,12 +94,7 @@ def _sorted(times: NDArray[np.float64], order: Numbers) -> Iterator[int]:
 
 def multiplied(gemm: Gemm, target: Target) -> ProductClass | None:
     """Return the class of a product; None where these kernels do not multiply such operands on a target."""
-    return class_of(gemm) if matrix_unit(target) and _multiplied(types_of(gemm), target) else None
-
-
-@lru_cache
-def _multiplied(types: ProductTypes, target: Target) -> bool:
-    return not any(d for rule in PRODUCT_RULES for d in rule.check(types, target))
+    return None if refusals_of(gemm, target) else class_of(gemm)
 
 
 def best_kernel(gemm: Gemm, target: Target) -> ProductKernel | None:

@@ -63,7 +63,8 @@ def _merged(known: Explanation, likely: Likely) -> Explanation:
     """Return what is known, results first, with what is told and what is likely ordered by one score."""
     said = {one.code: one for one in known.diagnostics if not is_result(one)}
     results = [one for one in known.diagnostics if is_result(one)]
-    scores = {code: score for code, score in likely.scores.items() if code not in {one.code for one in results}}
+    returned = {one.code for one in results}
+    scores = {code: score for code, score in likely.scores.items() if code not in returned}
     least = min(scores.values(), default=0.0)
     scores.update({code: scores.get(code, least) + weight_of(one) for code, one in said.items()})
     first = sorted(scores, key=scores.__getitem__, reverse=True)
