@@ -15,7 +15,12 @@ _WGMMA = Source("PTX ISA 9.1, 9.7.15.5, wgmma.mma_async", "target").saying("requ
 
 def _multiplies_by_wgmma(target: Target) -> bool:
     """Return whether kernels of products multiply by wgmma, or by nothing at all."""
-    return target.wgmma is not None or target.tcgen05 is None
+    return target.wgmma is not None or not _multiplies(target)
+
+
+def _multiplies(target: Target) -> bool:
+    """Return whether kernels of products multiply by anything, which PROD004 tells of alone where they do not."""
+    return target.wgmma is not None or target.tcgen05 is not None
 
 
 @CHIP.rule("PROD001", _DATASHEETS.saying("peak rates by data type"), refused_by="hardware")
@@ -26,7 +31,7 @@ def type_not_multiplied(types: ProductTypes, target: Target) -> Requirements:
     """
     known = [name for name, _ in target.multiplies]
     yield require(
-        types.element in known,
+        types.element in known or not _multiplies(target),
         "the matrix unit that products are planned for on {target} multiplies no {element}",
         help="convert A and B to one of {known}",
         target=target,
@@ -77,7 +82,7 @@ def nothing_multiplies_shared_tiles(types: ProductTypes, target: Target) -> Requ
     Movements are planned for every GPU, operands of products among them.
     """
     yield require(
-        target.wgmma is not None or target.tcgen05 is not None,
+        _multiplies(target),
         "{target} has neither wgmma nor tcgen05, and no kernel of a product multiplies by anything else",
         help="plan it for h200 or b200, or leave it to a library; movements are planned for {target} too",
         target=target,

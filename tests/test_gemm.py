@@ -40,7 +40,9 @@ def test_an_odd_depth_costs_relayouts_on_tcgen05_too() -> None:
 
 
 @pytest.mark.parametrize("gpu", ["h200", "b200"])
-@pytest.mark.parametrize("extent", [(4096, 4096, 4096), (777, 4096, 4095), (64, 64, 8192), (100, 60, 40)])
+@pytest.mark.parametrize(
+    "extent", [(4096, 4096, 4096), (777, 4096, 4095), (64, 64, 8192), (100, 60, 40), (4095, 4095, 128)]
+)
 def test_a_plan_speaks_of_the_kernel_that_is_launched(extent: tuple[int, int, int], gpu: str) -> None:
     """Its maps, grid and costs are the launch's and the search's, and its program has the kernel's stages and bytes."""
     product = ls.Gemm(*extent, "bf16")

@@ -85,7 +85,7 @@ def test_kernels_are_listed_once() -> None:
 
 def test_what_boxes_bring_as_it_lies_is_not_copied_first_unless_the_other_operand_is_realigned() -> None:
     def forms(gemm: ls.Gemm) -> tuple[Form, ...]:
-        one = class_of(gemm)
+        one = class_of(gemm, H200)
         assert one is not None
         return forms_of(Facts.of(one), one.laws)
 

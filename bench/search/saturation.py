@@ -137,7 +137,7 @@ def rare() -> list[Gemm]:
 def products(count: int = COUNT, seed: int = SEED) -> list[Gemm]:
     """Return random products that laws can do something about, some of groups of rows and along k, and rare ones."""
     r = random.Random(seed)
-    found = [one for one in (drawn(r) for _ in range(count)) if class_of(one) is not None]
+    found = [one for one in (drawn(r) for _ in range(count)) if class_of(one, target(TARGET)) is not None]
     found += [GroupedGemm(m, n, k, "bf16", groups=groups) for m, n, k, groups in GROUPED]
     for m, n, k, groups in ALONG_K:
         a, b = (Tensor((rows, k), "bf16", (1, rows)) for rows in (m, n))
@@ -271,7 +271,7 @@ def _fastest(gemm: Gemm, laws: tuple[TermLaw, ...]) -> float:
 
 
 def _class(gemm: Gemm) -> ProductClass:
-    found = class_of(gemm)
+    found = class_of(gemm, target(TARGET))
     assert found is not None
     return found
 

@@ -21,6 +21,7 @@ from legalsat.extract.explain.tensor_values import OF_LAYOUTS
 from legalsat.extract.explain.values import Works, in_words
 from legalsat.extract.kernels.product_class import refusals_of
 from legalsat.extract.kernels.product_kernels import derivation_of, product_kernels
+from legalsat.extract.moved.relayouts import uncounted
 from legalsat.extract.region.open_products import product_region
 from legalsat.extract.search.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.extract.search.rows import in_axes
@@ -80,8 +81,10 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
     )  # whose operands are judged with all of their axes, and left as they are
     operands: Mapping[str, Any] = gemm.travels(target) if many else judged_operands(gemm, target)
     parts = {name: _operand(name, copy, target) for name, copy in operands.items()}
-    refused = [name for name, part in parts.items() if not part.legal]
     now = computed(gemm, target)
+    if now is None:
+        parts |= {name: _uncounted(parts[name], gemm.tensors[name], target) for name in "AB"}
+    refused = [name for name, part in parts.items() if not part.legal]
     steps = () if now is None else derivation_of(gemm, now.by, target)
     found: tuple[Repair, ...] = ()
     if refused and target.tma is not None and not many:
@@ -115,6 +118,12 @@ def _operand(name: str, copy: Copy, target: Target) -> Explanation:
     except LegalSatError:
         return Explanation(subject, str(target), False, (), of=tensor)
     return Explanation(subject, str(target), True, (), (), plan, of=tensor)
+
+
+def _uncounted(part: Explanation, tensor: Tensor, target: Target) -> Explanation:
+    """Return what is said of an operand, with why it is not laid out anew first."""
+    said = [d for found in uncounted(tensor, target).values() for d in found]
+    return replace(part, legal=part.legal and not said, diagnostics=(*part.diagnostics, *said[:1]))
 
 
 def _together(parts: dict[str, Explanation]) -> tuple[Diagnostic, ...]:
@@ -260,16 +269,16 @@ def _laid_out_by_us(gemm: Gemm, first: Repair, refused: dict[str, Copy], target:
             0.0 if "B" in each else _copied(gemm, after, "B", target),
             first.snippets,
         )
-    if "B" in refused and not gemm.constant_b:
-        # The library may know better than to copy A as well.
-        kept = computed(gemm.but(constant_b=True), target)
+    # The library may know better than to copy A as well.
+    kept = None if gemm.constant_b else computed(gemm.but(constant_b=True), target)
+    if "B" in refused and kept is not None:
         by_copies = round((first.nanoseconds or 0.0) + _copied(gemm, after, "A", target), 1)
         yield Repair(
             "repack",
             "say that B is a weight, with `constant_b=True`: it is laid out once, and A at each product or not at all",
             after.but(constant_b=True),
             size,
-            by_copies if kept is None else min(by_copies, kept.nanoseconds),
+            min(by_copies, kept.nanoseconds),
             _copied(gemm, after, "B", target),
             matmul_snippets(constant_b=True, scaled=bool(gemm.scaled)),
         )

@@ -9,8 +9,9 @@ from typing import TypeAlias
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost.kernel_cost import kernel_cost
 from legalsat.extract.kernels.contract import require_contract
-from legalsat.extract.kernels.product_class import refusals_of
+from legalsat.extract.kernels.product_class import class_of, refusals_of
 from legalsat.extract.kernels.product_kernels import best_kernel, each_kernel
+from legalsat.extract.moved.relayouts import uncounted
 from legalsat.extract.search.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.operators.gemm import Gemm, judged_operands
 from legalsat.plans.gemm_plan import GemmCandidate, GemmPlan
@@ -46,6 +47,10 @@ def gemm_plan(operator: Gemm, target: Target, refusal: Refusal | None = None) ->
 
 def _without_kernels(operator: Gemm, target: Target) -> LegalSatError:
     """Return why a product has no kernel."""
+    for name in "AB" if class_of(operator, target) is not None else "":
+        if said := [d for found in uncounted(operator.tensors[name], target).values() for d in found]:
+            title = f"no legal {operator} on {target}: operand {name} is too large to be laid out anew"
+            return NoLegalLayout(title, tuple(said[:1]))
     if operator.members.extents:
         return LegalSatError(
             f"{operator} on {target} has no kernel: each element of a matrix must lie at a multiple of its size, and "

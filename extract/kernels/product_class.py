@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS, by_rows, is_scattered
+from legalsat.extract.moved.relayouts import uncounted
 from legalsat.operators.gemm import Gemm, sums_of
 from legalsat.operators.members import MOST_AXES, Members, Ragged
 from legalsat.options import Major
@@ -34,7 +35,8 @@ class Side:
 
     `whole` says whether members of a batch begin as many bytes behind whole granules as the first one does, and `even`
     whether these are multiples of `pitch` for all of them, so that some line begins with a granule. `scattered` says
-    that no elements lie side by side: the axis is the one along which they are nearest, and there are no lines.
+    that no elements lie side by side: the axis is the one along which they are nearest, and there are no lines. What a
+    kernel in front cannot do to it is `uncounted`.
     """
 
     major: Major
@@ -43,6 +45,7 @@ class Side:
     whole: bool = True
     even: bool = True
     scattered: bool = False
+    uncounted: tuple[str, ...] = ()
 
     @property
     def alike(self) -> int:
@@ -106,7 +109,7 @@ def _refusals_of(types: ProductTypes, target: Target) -> tuple[Diagnostic, ...]:
     return tuple(d for rule in PRODUCT_RULES for d in rule.check(types, target))
 
 
-def class_of(gemm: Gemm) -> ProductClass | None:
+def class_of(gemm: Gemm, target: Target) -> ProductClass | None:
     """Return the class of a product.
 
     None where a matrix has elements at no multiple of their size, or where C's lie apart along both axes and along the
@@ -115,7 +118,10 @@ def class_of(gemm: Gemm) -> ProductClass | None:
     matrices, members = gemm.matrices, gemm.members
     if any(end.address % end.dtype.bytes for end in matrices.values()):
         return None
-    a, b = (side_of(matrices[name], members.of(name)) for name in "AB")
+    a, b = (
+        replace(side_of(matrices[name], members.of(name)), uncounted=tuple(uncounted(gemm.tensors[name], target)))
+        for name in "AB"
+    )
     down, across = _lines(gemm, swapped=True), _lines(gemm, swapped=False)
     if not (down or across) and len(members.batch) == MOST_AXES:
         return None

@@ -44,6 +44,7 @@ class Facts:
         cut: whether groups cut the operands along k.
         loose: of which of both members begin anywhere in a granule.
         scattered: of which of both no elements lie side by side.
+        uncounted: what no kernel in front does to either.
     """
 
     size: int
@@ -54,13 +55,15 @@ class Facts:
     cut: bool = False
     loose: tuple[bool, bool] = (False, False)
     scattered: tuple[bool, bool] = (False, False)
+    uncounted: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     @staticmethod
     def of(one: ProductClass) -> Facts:
         """Return what laws look at of a class."""
         a, b = ((side.major, side.legal) for side in (one.a, one.b))
         loose, scattered = (not one.a.whole, not one.b.whole), (one.a.scattered, one.b.scattered)
-        return Facts(one.dtype.bytes, a, b, one.down, one.across, one.ragged == "k", loose, scattered)
+        lie = one.dtype.bytes, a, b, one.down, one.across
+        return Facts(*lie, one.ragged == "k", loose, scattered, (one.a.uncounted, one.b.uncounted))
 
     @property
     def term(self) -> Term:
@@ -162,9 +165,11 @@ def _in_front(done: str) -> str:
 def exists(form: Form, facts: Facts) -> bool:
     """Whether kernels have such parts together, and each does something that is not done without it."""
     realigned, (lies, down) = form.realign == "registers", (facts.across, facts.down)
+    uncounted = facts.uncounted
     if form.swapped:
-        lies, down = down, lies
-    if any(loose and first != "none" for loose, first in zip(form.loose, form.relayouts, strict=True)):
+        lies, down, uncounted = down, lies, uncounted[::-1]
+    copied = zip(form.relayouts, form.loose, uncounted, strict=True)
+    if any(first in some or (loose and first != "none") for first, loose, some in copied):
         return False  # copies of members lie whole, however those begin
     if any(form.aligned) and form.realign != "none":  # which ask other things of B's boxes, and of A's
         return False

@@ -94,7 +94,7 @@ def _sorted(times: NDArray[np.float64], order: Numbers) -> Iterator[int]:
 
 def multiplied(gemm: Gemm, target: Target) -> ProductClass | None:
     """Return the class of a product; None where these kernels do not multiply such operands on a target."""
-    return None if refusals_of(gemm, target) else class_of(gemm)
+    return None if refusals_of(gemm, target) else class_of(gemm, target)
 
 
 def best_kernel(gemm: Gemm, target: Target) -> ProductKernel | None:

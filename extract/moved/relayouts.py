@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from legalsat.diagnostics import Diagnostic
 from legalsat.extract.kernels.product_maps import laid_out
 from legalsat.operators import Copy
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import InFront
 from legalsat.plans.product_kernel import ProductKernel
-from legalsat.rules.granules import GRANULES
+from legalsat.rules.granules import GRANULES, SPAN_LIMIT
 from legalsat.targets import Target
+from legalsat.tensor import Tensor, plain
 
 MEANS = (GRANULES,)  # which products' kernels were fitted and measured with
+RELAYOUTS = ("pad", "transpose")
+COUNTED = SPAN_LIMIT // 4  # elements, of which there is a granule each at most, and as many more at a tile's ends
 
 
 def relayouts_of(
@@ -36,3 +41,18 @@ def relayouts_of(
             tensor = gemm.tensors[name]
             plan = cached_plan(Copy(tensor, laid_out(tensor, first)), target, means)
             yield InFront(name.lower(), plan, constant=name == "B" and gemm.constant_b, exchanged=first == "transpose")
+
+
+def uncounted(tensor: Tensor, target: Target) -> dict[str, tuple[Diagnostic, ...]]:
+    """Return what no kernel in front does to an operand, since it would count too far, and the rules that say so."""
+    from legalsat.extract.search.planner import NoLegalLayout, cached_plan  # noqa: PLC0415 - as above
+
+    found: dict[str, tuple[Diagnostic, ...]] = {}
+    if math.prod(plain(tensor.shape)) < COUNTED:
+        return found
+    for first in RELAYOUTS:
+        try:
+            cached_plan(Copy(tensor, laid_out(tensor, first)), target, MEANS)
+        except NoLegalLayout as error:
+            found[first] = error.diagnostics
+    return found

@@ -25,6 +25,7 @@ STORES = {
     "tma": "boxes",
     "turned": "boxes of turned tiles",
     "rows": "granules of rows",
+    "lapped": "whole sectors of rows, of tiles that lap over the next",
     "columns": "granules of turned tiles",
     "elements": "elements, each by itself",
     "sums": "way of the whole tile in shared memory",
@@ -61,7 +62,8 @@ def _derivation(plan: GemmPlan) -> list[str]:
 
 def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     turns = "ping-pong" if kernel.ping_pong else "cooperative"
-    consumers = f"{kernel.warpgroups} warpgroups of consumers, {turns}" if kernel.warpgroups > 1 else "one of consumers"
+    several = kernel.warpgroups > 1
+    consumers = f"{kernel.warpgroups} warpgroups of consumers, {turns}" if several else "one warpgroup of consumers"
     many = f"{kernel.blocks} CTA{'s' * (kernel.blocks > 1)} on an SM"
     others = ", one that aligns lines" * any(kernel.aligned) + ", one that issues multiplications" * kernel.issues
     rows = [
