@@ -19,9 +19,9 @@ lies contiguous in shared memory: the box along dimension 0, or one pixel with i
 - **Stores** write whole 16-byte granules (M-13), drop what lies outside, and fault on negative coordinates (M-12).
 
 Where no FACTS id stands, the rule was measured on an H200: the images in truth/smem_images.npz, and 4,300 random
-loads and stores whose every word was predicted. Not modelled: data types of 4 and 6 bits, 128B swizzles with other
-atoms, gather4, im2col::w; sm_90 has none of them. Bytes are followed, not values: loads as "tf32" and "tf32_ftz"
-round the low 13 mantissa bits away, to nearest.
+loads and stores whose every word was predicted. "128B_atom_32B", which sm_90 lacks, is documented (SW-05) and was not
+measured. Not modelled: data types of 4 and 6 bits, other atoms of 128B swizzles, gather4, im2col::w; sm_90 has none.
+Bytes are followed, not values: loads as "tf32" and "tf32_ftz" round the low 13 mantissa bits away, to nearest.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ _SHARED_BYTES = 233_472  # M-05: the 228 KiB of one multiprocessor.
 _LARGEST_EXTENT = 2**32  # M-07
 
 _SLICE_BYTES = {"none": 0, "16B": 16, "32B": 32}
-_SPAN_BYTES = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
+_SPAN_BYTES = {"none": 0, "32B": 32, "64B": 64, "128B": 128, "128B_atom_32B": 128}
+_ATOM_BYTES: dict[str | int, int] = {"128B_atom_32B": 32}  # that a swizzle keeps together, where these are no 16
 # IC-06: the largest filter offset that the instruction takes, by number of spatial dimensions.
 _LARGEST_OFFSET = {1: 2**16 - 1, 2: 2**8 - 1, 3: 2**5 - 1}
 
@@ -63,6 +64,7 @@ class _Shape:
 
     slice_bytes: int
     span: int
+    atom: int
     unit_bytes: int
     units: int
     rows: int
@@ -79,7 +81,7 @@ class _Shape:
 def _look_up(tm: TensorMap, field: str, table: dict[str, int]) -> int:
     value = getattr(tm, field)
     if value not in table:
-        raise InvalidInput(f"{field} {value} is none that sm_90 copies with; give one of {', '.join(table)}")
+        raise InvalidInput(f"{field} {value} is none that is modelled; give one of {', '.join(table)}")
     return table[value]
 
 
@@ -114,7 +116,7 @@ def _shape_of(tm: TensorMap) -> _Shape:
         integers(tm.box, "box", low=1)
         units, *outer = (_taken(tm, d) for d in range(tm.rank))
         rows = int(np.prod(outer, dtype=object)) if outer else 1
-    shape = _Shape(slice_bytes, span, unit_bytes, units, rows)
+    shape = _Shape(slice_bytes, span, _ATOM_BYTES.get(tm.swizzle, _GRANULE_BYTES), unit_bytes, units, rows)
     if not slice_bytes and shape.row_bytes % _GRANULE_BYTES:
         raise InvalidInput(
             f"the inner box has {shape.row_bytes} bytes, no multiple of {_GRANULE_BYTES}, which the driver refuses; "
@@ -260,7 +262,7 @@ def _addresses(tm: TensorMap, shape: _Shape, base: int) -> Bytes:
 @lru_cache(maxsize=64)
 def _swizzled(shape: _Shape, base: int) -> Bytes:
     linear = base + np.arange(shape.rows)[:, None] * shape.pitch + np.arange(shape.row_bytes)
-    found: Bytes = linear ^ ((linear >> 7) % (max(shape.span, 16) // 16) << 4)
+    found: Bytes = linear ^ (linear >> 7) % max(1, shape.span // shape.atom) * shape.atom
     found.flags.writeable = False  # boxes of one shape share it
     return found
 

@@ -63,7 +63,7 @@ def timed_in(file: Path) -> list[Timed]:
         without = [{"loaded": one["columns"], "spans_a": 1, "spans_b": 1, "buffers": 2} | one for one in numbers]
         columns = {one.name: np.array([kernel.get(one.name, 0) for kernel in without]) for one in fields(KernelColumns)}
         kernels = KernelColumns(**{name: one > 0 if name in FLAGS else one for name, one in columns.items()})
-        products = Products.of([product_of(shape_of(row))])
+        products = Products.of([product_of(shape_of(row))], gpu)
         found.append(Timed(products, kernels, gpu, 1000 * np.array(list(row["us"].values()))))
     return found
 

@@ -62,7 +62,7 @@ def fastest(gemm: ls.Gemm, target: Target) -> float | None:
     kernels = list(every(gemm, target))
     if not kernels:
         return None
-    products = Products.of([gemm])
+    products = Products.of([gemm], target)
     times = kernel_times(products, KernelColumns.of(kernels), target)[0]
     for time, kernel in sorted(zip(times.tolist(), kernels, strict=True), key=lambda pair: pair[0]):
         placed = [*source_maps(gemm, kernel)[0], *source_maps(gemm, kernel)[1]]

@@ -69,11 +69,11 @@ class Matrix:
             found[line] = read[late : late + length]
         return found if along_k else found.T
 
-    def by_boxes(self) -> np.ndarray:
+    def by_boxes(self, axes: int) -> np.ndarray:
         if not self.whole:
             raise Unreadable("no tensor map describes lines that begin within a granule")
-        if self.major == "MN" and self.size != 2:
-            raise Unreadable("the matrix unit transposes 16-bit types alone")
+        if self.major == "MN" and axes < 2:
+            raise Unreadable("the matrix unit reads such tiles along k alone")
         return self.values
 
 
@@ -107,9 +107,10 @@ class Stored:
 
 @dataclass(frozen=True)
 class Meaning:
-    """The operands' matrices, by name, and the numbers that were left open."""
+    """The operands' matrices, by name, along how many axes the unit reads tiles, and numbers that were left open."""
 
     operands: dict[str, Matrix]
+    axes: int
     open_numbers: dict[str, int] = field(default_factory=lambda: {"ways": 1})
 
     def matrix(self, term: Part) -> Matrix:
@@ -141,16 +142,16 @@ class Meaning:
         if term.name == "clip" and "MN" in {a.major, b.major}:
             raise Unreadable("what others have of a row lies beside it along k alone")
         if term.name in {"multiply", "clip"}:  # of clipped tiles a group's own k, whatever others there are
-            return _summed(a.by_boxes(), b.by_boxes(), part, parts)
+            return _summed(a.by_boxes(self.axes), b.by_boxes(self.axes), part, parts)
         if term.name == "slide":
-            return _slid(a.by_boxes(), b, a.major, part, parts)
+            return _slid(a.by_boxes(self.axes), b, a.major, part, parts)
         assert term.name in ("shift", "realign")
         found = []
         for row in range(a.shape[0]):
             assert a.major == "K"
             start = a.base + row * a.pitch
             early = start % a.granule
-            read, columns = a.memory[start - early : start + a.shape[1]], b.by_boxes()
+            read, columns = a.memory[start - early : start + a.shape[1]], b.by_boxes(self.axes)
             if term.name == "realign":
                 read = read[early:]
             elif b.major == "K" and early % b.granule:

@@ -278,6 +278,15 @@ IM2COL = TensorMap(
 )
 
 
+def test_a_swizzle_with_wide_atoms_exchanges_pairs_of_granules_in_four_rows() -> None:
+    """By the table of PTX (SW-05): chunk x of line y lies at x ^ 2 (y % 4)."""
+    image = smem_image(replace(PLAIN, box=(32, 8), swizzle="128B_atom_32B"), (16, 4), base=128)
+    for row in range(8):
+        for byte in range(128):
+            line, at = 1 + row, byte // 16 ^ 2 * ((1 + row) % 4)
+            assert image[128 * line + 16 * at + byte % 16] == 256 * (4 + row) + 64 + byte
+
+
 @pytest.mark.parametrize(
     ("tm", "arguments", "message"),
     [
@@ -300,7 +309,7 @@ IM2COL = TensorMap(
         (replace(PLAIN, box=(256, 256)), {}, "ends at shared byte"),
         (replace(PLAIN, box=(2**32 - 4, 2**32 - 1)), {}, "ends at shared byte"),
         (replace(PLAIN, swizzle="32B"), {}, "narrow it to 32 bytes"),
-        (replace(PLAIN, swizzle="128B_atom_32B"), {}, "swizzle"),
+        (replace(PLAIN, swizzle="128B_atom_64B"), {}, "swizzle"),
         (replace(PLAIN, swizzle=17), {}, "swizzle"),
         (replace(PLAIN, interleave="16B"), {}, "rank"),
         (replace(PLAIN, interleave=9), {}, "interleave"),

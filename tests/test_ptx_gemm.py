@@ -35,10 +35,20 @@ from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.kernel import NESTS
 from legalsat.program.pipeline import Arrive, CommitTo, Fence, Wait
+from legalsat.rules import MULTIPLY_RULES
 from legalsat.targets import target
+from legalsat.units.tcgen05 import kind_of
+from legalsat.units.tcgen05_sites import Tcgen05Mma
 
 B200 = target("b200")
 T = ls.Tensor
+# Of elements that wgmma reads along k alone.
+ACROSS = {
+    "bytes across": ls.Gemm(150, 112, 300, "i8", a=T((150, 300), "i8", (1, 160)), b=T((112, 300), "i8", (1, 112))),
+    "A across": ls.Gemm(150, 50, 304, "e4m3", out_dtype="bf16", a=T((150, 304), "e4m3", (1, 160))),
+    "fp32 across": ls.Gemm(140, 72, 75, "fp32", a=T((140, 75), "fp32", (1, 140)), b=T((72, 75), "fp32", (1, 76))),
+    "B across": ls.Gemm(70, 200, 76, "tf32", b=T((200, 76), "tf32", (1, 200))),
+}
 FURTHER = {
     "C by columns": ls.Gemm(72, 50, 136, "bf16", c=T((72, 50), "bf16", (1, 80))),
     "C by elements": ls.Gemm(72, 50, 136, "bf16", c=T((72, 50), "bf16", (151, 3))),
@@ -46,6 +56,7 @@ FURTHER = {
     "scaled": ls.Gemm(100, 72, 400, "e4m3", out_dtype="bf16", scaled=True),
     "C of bytes": ls.Gemm(70, 48, 144, "i8", out_dtype="i8"),
     "many tiles": ls.Gemm(300, 520, 400, "bf16"),
+    **ACROSS,
 }
 
 
@@ -91,6 +102,21 @@ def test_programs_multiply_right(name: str) -> None:
         found = interpret(GemmPlan(gemm, B200, kernel), a, b, clusters=number % 3, seed=number, scales=scales)
         np.testing.assert_array_equal(found, exact(gemm, a * (2 if scales else 1), b))
         require_contract(kernel_program(kernel, gemm.out_dtype.bytes), B200)
+
+
+@pytest.mark.parametrize("name", ACROSS)
+def test_tiles_are_read_as_they_lie(name: str) -> None:
+    """By a swizzle that the rules allow, in front of no relayout; the instruction says which axis is fast."""
+    gemm, (kernel, *_) = gemm_of(name), kernels(gemm_of(name))
+    plan = ls.synthesize(gemm, "b200")
+    lie = tuple("K" if one.strides[1] == 1 else "MN" for one in (gemm.a, gemm.b))
+    assert kernel.majors == lie and kernel.relayouts == ("none", "none") and not plan.before
+    word = ls.InstructionDescriptor.from_word(kind_of(gemm.dtype.name, gemm.dtype.name).name, plan.mma.instruction)
+    assert (word.a_major, word.b_major) == lie
+    swizzles = [str(one.swizzle) for one in plan.tensor_maps]
+    site = Tcgen05Mma(word, a_swizzle=swizzles[0], b_swizzle=swizzles[1])
+    assert not any(d.level == "error" for rule in MULTIPLY_RULES for d in rule.check(site, B200))
+    assert len(ls.explain(gemm, "b200").diagnostics) == 0
 
 
 LACKS = {
@@ -147,7 +173,9 @@ def test_the_machine_notices(what: str) -> None:
         multiplied(gemm, kernel, clusters=1, seed=len(what), text=text, gpu=B200)
 
 
-@pytest.mark.parametrize("name", ["sm_100a fp16 50x37x72 KK 39", "many tiles", "C of bytes"])
+@pytest.mark.parametrize(
+    "name", ["sm_100a fp16 50x37x72 KK 39", "many tiles", "C of bytes", "bytes across", "fp32 across"]
+)
 def test_the_text_does_what_the_program_says(name: str) -> None:
     gemm = gemm_of(name)
     found = judged(gemm, kernels(gemm)[0], few=True, backend="ptx")
@@ -188,6 +216,7 @@ LARGE = {
     ),
     "e5m2": ls.Gemm(8192, 8192, 136, "e5m2"),
     "fp32": ls.Gemm(2048, 2047, 2048, "fp32"),
+    **ACROSS,
 }
 
 

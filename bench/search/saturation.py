@@ -265,7 +265,7 @@ def needed(gemms: Sequence[Gemm]) -> list[Needed]:
 
 
 def _fastest(gemm: Gemm, laws: tuple[TermLaw, ...]) -> float:
-    one, products = _class(gemm), Products.of([gemm])
+    one, products = _class(gemm), Products.of([gemm], target(TARGET))
     table = table_of(list(enumerate(forms_of(Facts.of(one), laws))), one, target(TARGET))
     return math.inf if table is None else float(np.min(times_of(table.columns, products, target(TARGET))))
 

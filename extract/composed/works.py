@@ -69,5 +69,5 @@ def least_of(work: Work, target: Target) -> float:
     if work.term == PRODUCT:
         if multiplied(work, target) is None:
             return 0.0  # which no kernel computes, and rules say so
-        return max(0.0, float(least_times(Products.of([work]), (False, False), target)[0]))
+        return max(0.0, float(least_times(Products.of([work], target), (False, False), target)[0]))
     return float(relayout_nanoseconds(moved, (target.device or NOMINAL).memory_bandwidth / 1e9)) - 1.0

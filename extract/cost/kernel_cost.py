@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from legalsat.extract.cost.cost import NOMINAL, SECTOR_BYTES, moved_beside, relayout_nanoseconds
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_maps import is_scattered, laid, sides
+from legalsat.extract.kernels.reads import axes_read
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.members import OPERANDS, Members
 from legalsat.plans.product_cost import ProductCost
@@ -137,7 +138,7 @@ class Products:
     constant_b: bool
 
     @staticmethod
-    def of(gemms: Sequence[Gemm]) -> Products:
+    def of(gemms: Sequence[Gemm], target: Target) -> Products:
         """Return products of one class."""
         m, n, k = (np.array([getattr(gemm, axis) for gemm in gemms], np.float64) for axis in "mnk")
         held = [(gemm.matrices, gemm.members) for gemm in gemms]
@@ -151,7 +152,8 @@ class Products:
         k, of_a, of_b = k / np.maximum(cut, 1), np.maximum(of_a, cut), np.maximum(of_b, cut)
         groups = np.array([members.groups if members.ragged == "m" else 0 for _, members in held], np.float64)
         crossing = (*loaded, STORED_CROSSED * c[0] + STORED_SECTOR * c[1])
-        waste = [[_scattered(one[name], members, name) for one, members in held] for name in OPERANDS]
+        axes = axes_read(gemms[0].dtype.name, target)
+        waste = [[_scattered(one[name], members, name, axes) for one, members in held] for name in OPERANDS]
         of_all = np.array(waste[0]), np.array(waste[1]), np.array(waste[2])
         steps = np.array([_apart(one["C"]) for one, _ in held], np.float64).T
         matrices = of_a, of_b, of_c
@@ -174,18 +176,18 @@ class Products:
         )
 
 
-def _scattered(tensor: Tensor, members: Members, operand: str) -> float:
+def _scattered(tensor: Tensor, members: Members, operand: str, axes: int) -> float:
     """Return bytes that DRAM moves for each one of an operand that is laid out anew, or of C.
 
     Where no elements lie side by side they are read along the nearer ones, if lines may lie so: the matrix unit
-    transposes 16-bit types alone, and groups along k are cleared of others' k in lines along it. Of members that lie
+    may read K alone, the first of `axes`, and groups along k are cleared of others' k in lines along it. Of members that lie
     side by side element by element, all that is fetched is wanted. L2 holds C until neighbours have been written.
     """
     beside = any(extent > 1 and step == 1 for extent, step in zip(members.extents, members.of(operand), strict=True))
     if beside or not is_scattered(tensor):
         return 1.0
     size, steps = tensor.dtype.bytes, plain(tensor.strides)
-    along_k = operand != "C" and (size != 2 or members.ragged == "k")
+    along_k = operand != "C" and (axes < 2 or members.ragged == "k")
     return moved_beside((steps[1] if along_k else min(steps)) * size, size)
 
 
@@ -223,7 +225,7 @@ def _granular(tensor: Tensor) -> bool:
 
 def kernel_cost(gemm: Gemm, kernel: ProductKernel, target: Target) -> ProductCost:
     """Return what a kernel is predicted to take, and of what that consists."""
-    parts = _parts(Products.of([gemm]), KernelColumns.of((kernel,)), target)
+    parts = _parts(Products.of([gemm], target), KernelColumns.of((kernel,)), target)
     numbers = {name: round(float(part.flat[0]), 1) for name, part in parts._asdict().items()}
     return ProductCost(**numbers, padding_bytes=_relaid(gemm, kernel), shared_bytes=kernel.shared_bytes)
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from legalsat.diagnostics import Diagnostic
 from legalsat.dtypes import DType
 from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS, by_rows, is_scattered
+from legalsat.extract.kernels.reads import axes_read
 from legalsat.extract.moved.relayouts import uncounted
 from legalsat.operators.gemm import Gemm, sums_of
 from legalsat.operators.members import MOST_AXES, Members, Ragged
@@ -58,7 +59,7 @@ class ProductClass:
     """Products that the same kernels compute: what decides which there are, without the extents themselves.
 
     Attributes:
-        dtype, result: element types of the operands and of C.
+        dtype, result: element types of the operands and of C. axes: along which the matrix unit reads tiles, K first.
         a, b: the operands, their pitches as the greatest divisor of a granule.
         down, across: how columns and rows of C lie: 0 apart, 1 side by side, 2 so that boxes may store them, 3 likewise
             in groups of rows, of which a box may hold two.
@@ -75,6 +76,7 @@ class ProductClass:
 
     dtype: DType
     result: DType
+    axes: int
     a: Side
     b: Side
     down: int
@@ -131,6 +133,7 @@ def class_of(gemm: Gemm, target: Target) -> ProductClass | None:
     return ProductClass(
         gemm.dtype,
         gemm.out_dtype,
+        axes_read(gemm.dtype.name, target),
         a,
         b,
         down,

@@ -9,7 +9,7 @@ from typing import Any
 from legalsat.extract.kernels.product_class import ProductClass
 from legalsat.extract.search.planner import ONE_AT_A_TIME
 from legalsat.options import Major
-from legalsat.rules.rewrites.products import GROUPED, WHOLE
+from legalsat.rules.rewrites.products import BOTH, GROUPED, WHOLE
 from legalsat.terms.products import CONSTRUCTORS, CUT, LOOSE, SCATTERED, operand, product, store
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
@@ -38,7 +38,7 @@ class Facts:
     """What laws look at.
 
     Attributes:
-        size: bytes of an operand's element.
+        size: bytes of an operand's element. axes: along how many of them the matrix unit reads tiles, K first.
         a, b: the axis along which an operand's elements lie side by side, and whether a tensor map describes it.
         down, across: how columns and rows of C lie: 0 apart, 1 side by side, 2 in whole granules, 3 so in groups.
         cut: whether groups cut the operands along k.
@@ -48,6 +48,7 @@ class Facts:
     """
 
     size: int
+    axes: int
     a: tuple[Major, bool]
     b: tuple[Major, bool]
     down: int
@@ -62,7 +63,7 @@ class Facts:
         """Return what laws look at of a class."""
         a, b = ((side.major, side.legal) for side in (one.a, one.b))
         loose, scattered = (not one.a.whole, not one.b.whole), (one.a.scattered, one.b.scattered)
-        lie = one.dtype.bytes, a, b, one.down, one.across
+        lie = one.dtype.bytes, one.axes, a, b, one.down, one.across
         return Facts(*lie, one.ragged == "k", loose, scattered, (one.a.uncounted, one.b.uncounted))
 
     @property
@@ -73,7 +74,7 @@ class Facts:
             operand(name, major, cut + (SCATTERED if scattered else LOOSE if loose else whole))
             for name, (major, whole), loose, scattered in sides
         )
-        return store(self.down, self.across, product(self.size, a, b))
+        return store(self.down, self.across, product(self.axes, a, b))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ def _idle(form: Form, facts: Facts) -> bool:
     if form.swapped:
         lie, scattered = lie[::-1], scattered[::-1]
     by_maps = facts.cut and not form.clipped  # which end with a group where lines lie across k
-    along = "MN" if by_maps else "K" if form.clipped or facts.size != 2 else ""
+    along = "MN" if by_maps else "K" if form.clipped or facts.axes < BOTH else ""
     read = [whole and along in {major, ""} for major, whole in lie]
     needed = (form.realign == "sums", form.realign in {"tiles", "registers"})
     # What lies along k stays so where it is copied: tiles may have any width then.

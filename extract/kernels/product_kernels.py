@@ -54,7 +54,7 @@ def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list
 
 def each_kernel(gemm: Gemm, target: Target) -> Iterator[tuple[float, ProductKernel]]:
     """Yield what `product_kernels` returns; forms whose bound says that they come later are solved later."""
-    one, products = multiplied(gemm, target), Products.of([gemm])
+    one, products = multiplied(gemm, target), Products.of([gemm], target)
     if one is None:
         return
     waiting = sorted((float(least_times(products, passes, target)[0]), passes) for passes in passes_of(one))
@@ -123,7 +123,7 @@ def best_kernels(gemms: Sequence[Gemm], target: Target) -> list[tuple[float, Pro
 def _best_of(one: ProductClass, gemms: list[Gemm], target: Target) -> list[tuple[float, ProductKernel] | None]:
     """Return the first kernel of each product of a class."""
     found: list[tuple[float, int, ProductKernel] | None] = [None] * len(gemms)
-    products = Products.of(gemms)
+    products = Products.of(gemms, target)
     bounds = {passes: least_times(products, passes, target) for passes in passes_of(one)}
     for passes in sorted(bounds, key=lambda passes: float(bounds[passes].sum())):
         table = table_with(one, passes, target)
@@ -168,7 +168,7 @@ def is_kernel(gemm: Gemm, kernel: ProductKernel, target: Target) -> bool:
     form = None if one is None else form_of(one, kernel)
     if one is None or form is None or not is_for_some_extents(kernel):
         return False
-    table, products, listed = table_with(one, form.passes, target), Products.of([gemm]), for_any_extents(kernel)
+    table, products, listed = table_with(one, form.passes, target), Products.of([gemm], target), for_any_extents(kernel)
     if table is None or not any(listed == table.kernel(row) for row in table.rows_like(kernel)):
         return False
     timed = times_of(KernelColumns.of((kernel,)), products, target)[0, 0] < np.inf

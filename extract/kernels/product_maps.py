@@ -18,6 +18,7 @@ from legalsat.options import L2Promotion, SwizzleName
 from legalsat.plans.product_kernel import BLOCK_ROWS, LINES_ALIKE, WARPS, Lines, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain, row_major
+from legalsat.units.matrix_descriptor import MatrixOperand
 from legalsat.units.tcgen05 import operand_type
 from legalsat.units.tensor_map import TensorMap
 
@@ -140,8 +141,10 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
         return [_cut(name, a, a_box)], [_cut(name, b, b_box)]
     fetched = [STREAMED if one else FETCHED for one in kernel.streamed]
     of_a, of_b = (
-        [_map(name, one, box, then)] if lines is None else _of_lines(name, one, lines)
-        for one, box, lines, then in zip((a, b), (a_box, b_box), kernel.lines, fetched, strict=True)
+        [_map(name, one, box, then, operand)] if lines is None else _of_lines(name, one, lines)
+        for one, box, lines, then, operand in zip(
+            (a, b), (a_box, b_box), kernel.lines, fetched, (kernel.a, kernel.b), strict=True
+        )
     )
     if kernel.slides:
         of_a, of_b = (
@@ -365,7 +368,8 @@ def most_clusters(gemm: Gemm, kernel: ProductKernel) -> Any:
     return along_m * along_n * members.count
 
 
-def _map(name: str, matrix: Laid, box: tuple[int, int], fetched: L2Promotion) -> Placed:
+def _map(name: str, matrix: Laid, box: tuple[int, int], fetched: L2Promotion, operand: MatrixOperand | None) -> Placed:
+    swizzle = "128B" if operand is None else operand.descriptor.swizzle
     return Placed(
         TensorMap(
             dtype=MAP_TYPES[name],
@@ -374,7 +378,7 @@ def _map(name: str, matrix: Laid, box: tuple[int, int], fetched: L2Promotion) ->
             global_stride=(matrix.pitch,),
             box=box,
             element_stride=(1, 1),
-            swizzle="128B",
+            swizzle=cast("SwizzleName", swizzle),
             l2_promotion=fetched,
         )
     )

@@ -227,7 +227,7 @@ def _taken(gemm: Gemm, bound: Gemm, target: Target) -> Iterator[tuple[float, Pro
 
 def _times(gemm: Gemm, samples: list[Values], choices: list[_Choice], target: Target) -> NDArray[np.float64]:
     """Return predicted nanoseconds, a row for each sample; infinite where a kernel is not legal."""
-    products = Products.of([gemm.bind(values) for values in samples])
+    products = Products.of([gemm.bind(values) for values in samples], target)
     times = times_of(KernelColumns.of(tuple(one.kernel for one in choices)), products, target)
     return np.where(np.array([one.there for one in choices]).T, times, np.inf)
 

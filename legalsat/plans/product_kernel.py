@@ -20,7 +20,7 @@ LEAST_BOX = 8  # rows of a box of an operand that is K-major: those of a swizzle
 BOXED = frozenset({"tma", "turned"})  # ways out of C by the copy engine
 TURNED = frozenset({"turned", "columns"})  # of tiles that are turned
 IN_ROWS = frozenset({"rows", "lapped", "elements"})  # by threads, of rows one behind the other in shared memory
-WIDE_BOX = 64  # elements side by side in a box of an operand that is not K-major
+WIDE_BOX = 64  # rows of a box of lines that are aligned, or elements side by side where they lie across k
 GROUP_ENTRY_BYTES = 8  # a group's first row and its first tile
 SLID = 8  # columns of sums beyond a tile's: lines begin less than a granule early, whose elements have 2 bytes
 LINES_ALIKE = 8  # lines after which starts lie alike, of an operand that is aligned in shared memory
@@ -242,15 +242,20 @@ class ProductKernel:
         """Rows of A and of B that a stage has: of B, whole boxes of all blocks that share it, of which C needs some."""
         rows, columns = self.tile[0], self.summed
         # Of lines that are aligned, blocks share boxes of their own; of those across k, parts along k if they must.
-        wide = self.majors[1] == "MN" or self.aligned[1]
-        unit = WIDE_BOX if wide else LEAST_BOX * self.cluster[0]
+        unit = WIDE_BOX if self.aligned[1] else LEAST_BOX * self.cluster[0]
+        unit = self.span if self.majors[1] == "MN" else unit
         return rows, -(-columns // unit) * unit
+
+    @property
+    def span(self) -> int:
+        """Elements side by side in a box of an operand that lies across k: what fills a swizzle, as a k-tile does."""
+        return self.tile[2]
 
     @property
     def k_parts(self) -> tuple[int, int]:
         """In how many parts along k boxes of A and of B are: of those across k, as many as let all that share load."""
         a, b = (
-            sharing // gcd(sharing, extent // WIDE_BOX) if major == "MN" and not aligned else 1
+            sharing // gcd(sharing, extent // self.span) if major == "MN" and not aligned else 1
             for sharing, extent, major, aligned in zip(
                 self.cluster[::-1], self.loaded, self.majors, self.aligned, strict=True
             )
@@ -261,8 +266,8 @@ class ProductKernel:
     def boxes(self) -> tuple[int, int]:
         """Boxes of a tile of A and of B, part after part along k; blocks that share a tile load as many each."""
         (rows, columns), parts = self.loaded, self.k_parts
-        a = self.cluster[1] if self.majors[0] == "K" else rows // WIDE_BOX * parts[0]
-        b = self.cluster[0] if self.majors[1] == "K" else columns // WIDE_BOX * parts[1]
+        a = self.cluster[1] if self.majors[0] == "K" else rows // self.span * parts[0]
+        b = self.cluster[0] if self.majors[1] == "K" else columns // self.span * parts[1]
         a, b = (many if one is None else one.boxes for many, one in zip((a, b), self.lines, strict=True))
         return self.phases if self.realign == "registers" else a, b
 

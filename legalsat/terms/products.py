@@ -16,7 +16,7 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
   a member's phase says which map has a line, and where it begins in which granule.
 - `align(x)`: x, by the granules in which its lines lie, whatever else they hold; warps move each line in shared
   memory to where a whole one would lie.
-- `product(size, a, b)`: C, of operands of `size` bytes an element. `flip(c)`: C^T.
+- `product(axes, a, b)`: C, by a matrix unit that reads tiles along so many `axes`, K first. `flip(c)`: C^T.
 - `multiply(a, b)`: C, of tiles that boxes bring. `shift(a, b)`: C, of rows of A that are brought from the granule in
   which they begin, whatever is there, and of B brought as many elements before its first, where it is zero.
   `clip(a, b)`: C, of the k-tiles that hold some of a group along k, of which what is others' is cleared in shared

@@ -3,6 +3,7 @@
 Whole means in lines that begin at whole granules of 16 bytes, as tensor maps need them.
 """
 
+import itertools
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -44,13 +45,8 @@ from legalsat.terms.trees import Term, TermEquation, Variable, term_law
 
 Equations: TypeAlias = Iterator[TermEquation]
 
-SIZES = (1, 2, 4)  # bytes of elements
+K_ALONE, BOTH = 1, 2  # axes along which tiles may lie for the matrix unit
 APART, SIDE_BY_SIDE, WHOLE, GROUPED = 0, 1, 2, 3  # how lines of C lie
-
-
-def _readable(size: int) -> tuple[str, ...]:
-    """Return the axes along which tiles may lie for the matrix unit, which transposes 16-bit types alone."""
-    return MAJORS if size == 2 else MAJORS[:1]
 
 
 def _begun(name: Variable, major: str) -> tuple[Term, Term]:
@@ -60,9 +56,9 @@ def _begun(name: Variable, major: str) -> tuple[Term, Term]:
 
 
 @term_law
-def transpose_product(size: Variable, a: Variable, b: Variable) -> Equations:
+def transpose_product(axes: Variable, a: Variable, b: Variable) -> Equations:
     """A B^T  =  (B A^T)^T"""
-    yield TermEquation(product(size, a, b), flip(product(size, b, a)))
+    yield TermEquation(product(axes, a, b), flip(product(axes, b, a)))
 
 
 @term_law
@@ -142,37 +138,34 @@ def slice_k(down: Variable, across: Variable, c: Variable) -> Equations:
 @term_law
 def multiply_whole(a: Variable, b: Variable) -> Equations:
     """A B^T  =  A B^T of tiles by boxes, with A and B whole along an axis that the matrix unit reads"""
-    for size in SIZES:
-        for first in _readable(size):
-            for second in _readable(size):
-                yield TermEquation(product(size, a, b), multiply(at(first, a), at(second, b)))
+    for axes in (K_ALONE, BOTH):
+        for first, second in itertools.product(MAJORS[:axes], repeat=2):
+            yield TermEquation(product(axes, a, b), multiply(at(first, a), at(second, b)))
 
 
 @term_law
 def shift_k(name: Variable, b: Variable) -> Equations:
     """A B^T  =  [F A] [0 B]^T row by row of A, where F is what lies in its granule before it, and 0 as wide"""
-    for size in SIZES:
-        if "MN" in _readable(size):  # then boxes of B begin at any k
-            for a in _begun(name, "K"):
-                yield TermEquation(product(size, a, b), shift(a, at("MN", b)))
+    for a in _begun(name, "K"):
+        yield TermEquation(product(BOTH, a, b), shift(a, at("MN", b)))  # along which boxes of B begin at any k
 
 
 @term_law
 def realign_in_registers(name: Variable, b: Variable) -> Equations:
     """A B^T  =  A B^T with A's rows brought from the granule where each begins, and shifted in registers"""
-    for size in SIZES:
-        for second in _readable(size):
+    for axes in (K_ALONE, BOTH):
+        for second in MAJORS[:axes]:
             for a in _begun(name, "K"):
-                yield TermEquation(product(size, a, b), realign(a, at(second, b)))
+                yield TermEquation(product(axes, a, b), realign(a, at(second, b)))
 
 
 @term_law
 def slide_sums(a: Variable, name: Variable) -> Equations:
     """A B^T  =  the sum over p of A[:, p::8] B[:, p::8]^T, of lines of B that begin alike, columns where theirs are"""
-    for size in SIZES:
-        if "MN" in _readable(size):  # then lines of A that are apart along k lie apart
-            for b in _begun(name, "MN"):
-                yield TermEquation(product(size, a, b), slide(at("MN", a), b))
+    for b in _begun(name, "MN"):
+        yield TermEquation(
+            product(BOTH, a, b), slide(at("MN", a), b)
+        )  # where lines of A that are apart along k lie apart
 
 
 @term_law
@@ -202,10 +195,9 @@ def begin_in_granules(a: Variable, name: Variable, b: Variable) -> Equations:
     for major in MAJORS:
         lies, (_, begun) = operand(name, major, LOOSE), _begun(name, major)
         yield TermEquation(at(major, lies), at(major, begun))
-        for size in SIZES if major == "K" else ():
-            yield TermEquation(product(size, lies, b), product(size, begun, b))
-        for size in SIZES if major == "MN" else ():
-            yield TermEquation(product(size, a, lies), product(size, a, begun))
+        for axes in (K_ALONE, BOTH):
+            found, other = ((lies, b), (begun, b)) if major == "K" else ((a, lies), (a, begun))
+            yield TermEquation(product(axes, *found), product(axes, *other))
 
 
 @term_law
@@ -255,8 +247,8 @@ def read_by_wrapping_maps(name: Variable) -> Equations:
 @term_law
 def clip_k(a: Variable, b: Variable) -> Equations:
     """A B^T in groups along k  =  A B^T of k-tiles that hold others' k too, which are cleared"""
-    for size in SIZES:
-        yield TermEquation(product(size, a, b), clip(uncut(a), uncut(b)))
+    for axes in (K_ALONE, BOTH):
+        yield TermEquation(product(axes, a, b), clip(uncut(a), uncut(b)))
 
 
 @term_law
