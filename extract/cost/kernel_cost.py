@@ -180,8 +180,9 @@ def _scattered(tensor: Tensor, members: Members, operand: str, axes: int) -> flo
     """Return bytes that DRAM moves for each one of an operand that is laid out anew, or of C.
 
     Where no elements lie side by side they are read along the nearer ones, if lines may lie so: the matrix unit
-    may read K alone, the first of `axes`, and groups along k are cleared of others' k in lines along it. Of members that lie
-    side by side element by element, all that is fetched is wanted. L2 holds C until neighbours have been written.
+    may read K alone, the first of `axes`, and groups along k are cleared of others' k in lines along it. Of members
+    that lie side by side element by element, all that is fetched is wanted. L2 holds C until neighbours have been
+    written.
     """
     beside = any(extent > 1 and step == 1 for extent, step in zip(members.extents, members.of(operand), strict=True))
     if beside or not is_scattered(tensor):
