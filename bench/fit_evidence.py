@@ -31,7 +31,7 @@ from legalsat.targets import target_of_text
 DATA = Path(__file__).parent.parent / "tests" / "data"
 SETS = (
     *("texts", "with_code", "unseen", "developed", "held", "gathered"),
-    *("fresh", "blind", "recent", "later", "drawn", "further", "wider", "latest"),
+    *("fresh", "blind", "recent", "later", "drawn", "further", "wider", "latest", "faults"),
 )
 ELSEWHERE = ("texts", "learned")  # of which the first are asked about, and the others only learned from
 # How many reports count a report with its cause, what is told of a cause at length, and each telling, message or rule,
@@ -176,7 +176,7 @@ def weighed(texts: Sequence[Document]) -> dict[str, Any]:
             code: ranking.in_steps({word: float(weights[at, column]) for word, at in words.items()}, LEAST_WEIGHT)
             for code, column in codes.items()
         },
-        "bias": ranking.in_steps({code: float(bias[column]) for code, column in codes.items()}),
+        "bias": {code: ranking.steps_of(float(bias[column])) for code, column in codes.items()},
     }
 
 

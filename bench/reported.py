@@ -26,7 +26,20 @@ from legalsat.targets import target_of_text
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 SETS = (
-    *("texts", "with_code", "gathered", "fresh", "blind", "recent", "later", "drawn", "further", "wider", "latest"),
+    *(
+        "texts",
+        "with_code",
+        "gathered",
+        "fresh",
+        "blind",
+        "recent",
+        "later",
+        "drawn",
+        "further",
+        "wider",
+        "latest",
+        "faults",
+    ),
     *("sealed", "sealed_further", "sealed_wider", "sealed_latest"),  # which nobody who mends anything reads
 )
 NOT_MENDED_FOR, FOLDS = "wider", 6  # but for what words say; parts of it, by address as its sealed part was taken

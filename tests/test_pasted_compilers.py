@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from reported_failures import FAILURES, text_of
 from test_pasted import SAID
+from test_pasted_faults import FAULTS
 from test_pasted_messages import MESSAGES
 from test_reported_texts import REPORTS, WITH_CODE
 
@@ -188,7 +189,7 @@ def test_what_a_compiler_says_is_explained(text: str, code: str, says: str) -> N
 
 
 def test_every_sentence_is_tried_and_holds_its_needles() -> None:
-    tried = [even(text) for text, *_ in (*SAID, *COMPILED)]
+    tried = [even(text) for text, *_ in (*SAID, *COMPILED, *FAULTS)]
     reported = (report["text"] for report in (*REPORTS, *WITH_CODE, *MESSAGES))
     tried += [even(text) for text in (*map(text_of, FAILURES.values()), *reported)]
     for sentence in SENTENCES:

@@ -18,6 +18,7 @@ from legalsat.pasted.grammar import Cause, without_layouts
 from legalsat.pasted.results import RESULTS
 from legalsat.pasted.tables.cause_table import CAUSES
 from legalsat.pasted.tables.copy_causes import COPY_CAUSES
+from legalsat.pasted.tables.fault_checks import FAULT_CAUSES
 from legalsat.pasted.tables.operand_causes import OPERAND_CAUSES
 from legalsat.pasted.tables.program_causes import (
     ASKED,
@@ -31,7 +32,7 @@ from legalsat.pasted.tables.program_causes import (
 from legalsat.pasted.tables.protocol_causes import PROTOCOL_CAUSES
 
 LONGEST_LINE, MOST_LINES = 400, 400
-ROWS = (*COPY_CAUSES, *PROGRAM_CAUSES, *OPERAND_CAUSES, *PROTOCOL_CAUSES, *CAUSES, *LAST_CAUSES)
+ROWS = (*COPY_CAUSES, *PROGRAM_CAUSES, *OPERAND_CAUSES, *PROTOCOL_CAUSES, *FAULT_CAUSES, *CAUSES, *LAST_CAUSES)
 # What names nothing by itself: results, which are told apart, and files.
 A_RESULT = re.compile(
     "|".join(
@@ -63,7 +64,8 @@ CONTEXT = re.compile(
     r"\d[ -]?b(?:ytes?)?[ -]aligned|box[ _]?(?:dim|size|shape)|tensor ?rank|global ?_?(?:dim|strides?|address)\b|"
     r"element ?_?strides|inner(?:most)? (?:box|dim|tile)|"
     r"leading dim|\bsm[ _]?(?:major|version|\d\d)|"
-    r"(?:multiples? of|divisib\w+ by|% ?)\W{0,3}(?:8|16|32|64|128|256)\b|num_?warps|warp ?-?groups?|compute cap|"
+    r"(?:multiples? of|divisib\w+ by|% ?)\W{0,3}(?:8|16|32|64|128|256)\b|num_?warps|warp ?-?groups?|warp[ _]?size|"
+    r"wave(?:front|32|64)|compute cap|"
     r"head[ _-]?(?:dim|size)|headdim|tile_?[mnk]\b|block_?[mnk]\b|alignment requirement|\bmx_?fp\d|\bnv_?fp\d|"
     r"block[-_ ]?scal|scale_[ab]|\btil(?:es?|ing)\b|\bmma\b|\bptx|"
     r"page[ _-]?size|attention|attn|recipe|capability|cudnn|marlin|gptq|\bawq\b|group_?size|quantiz|features|"
@@ -87,7 +89,8 @@ _ASKING = re.compile(
     r"sleep|printf|stale|garbage|"
     r"reject|refus|remote|in[- ]?flight|corrupt|wrong|incorrect|not present|exited|reissu|reus|compiled (?:with|for)|"
     r"outside|insert|after (?:the|it|its|a|being)\b|\bfreed\b|dealloc|"
-    r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require",
+    r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require|"
+    r"synchroni[sz]|assum|hard-?cod",
     re.IGNORECASE,
 )
 

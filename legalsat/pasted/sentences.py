@@ -19,6 +19,7 @@ from legalsat.pasted.grammar import Sentence, compiled, needles
 from legalsat.pasted.results import RESULT_RULES
 from legalsat.pasted.tables.compilers import COMPILERS
 from legalsat.pasted.tables.cute_checks import CUTE_CHECKS
+from legalsat.pasted.tables.fault_checks import FAULT_CHECKS
 from legalsat.pasted.tables.host_checks import HOST_CHECKS
 from legalsat.pasted.tables.kernel_checks import KERNEL_CHECKS
 from legalsat.pasted.tables.mosaic_checks import MOSAIC_CHECKS
@@ -41,6 +42,7 @@ SENTENCES = (
     *TILE_CHECKS,
     *TORCH_CHECKS,
     *KERNEL_CHECKS,
+    *FAULT_CHECKS,
 )
 RULE_OF: dict[str, Rule] = {rule.code: rule for rule in (*RULES, *RESULT_RULES, *TOOL_RULES)}
 OWN_LIMIT = "TOOL010"

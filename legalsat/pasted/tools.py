@@ -1,6 +1,6 @@
-"""Rules that only compilers enforce: what ptxas advises, and what a program's text must be for its GPU.
+"""Rules that no site of a plan meets: what compilers advise, what a program must be for its GPU, and what it forgot.
 
-They are met in texts that compilers print (`legalsat.pasted.tables.compilers`); no site of a plan meets them.
+They are met in texts that compilers, profilers and users write (`legalsat.pasted.tables`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from legalsat.rule import Requirements, Source, Unit, require, rules_in
 from legalsat.targets import Target
 
 COMPILER = Unit("compiler", lambda target: target)
-_PTX = "PTX ISA 9.1"
+_PTX, _GUIDE = "PTX ISA 9.1", "CUDA C++ Programming Guide 13.0"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +119,7 @@ def warps_of_no_group(message: CompilerMessage, target: Target) -> Requirements:
 
 @COMPILER.rule(
     "TOOL008",
-    Source("CUDA C++ Programming Guide 13.0", "thread block clusters").saying("a maximum of 8 thread blocks"),
+    Source(_GUIDE, "thread block clusters").saying("a maximum of 8 thread blocks"),
     refused_by="compiler",
 )
 def cluster_of_no_shape(message: CompilerMessage, target: Target) -> Requirements:
@@ -158,9 +158,7 @@ def kernel_missing(message: CompilerMessage, target: Target) -> Requirements:
 
 @COMPILER.rule(
     "TOOL011",
-    Source("CUDA C++ Programming Guide 13.0", "compute capabilities").saying(
-        "Maximum number of threads per block: 1024"
-    ),
+    Source(_GUIDE, "compute capabilities").saying("Maximum number of threads per block: 1024"),
     refused_by="driver",
 )
 def launch_too_large(message: CompilerMessage, target: Target) -> Requirements:
@@ -175,7 +173,7 @@ def launch_too_large(message: CompilerMessage, target: Target) -> Requirements:
 
 @COMPILER.rule(
     "TOOL012",
-    Source("CUDA C++ Programming Guide 13.0", "shared memory").saying(
+    Source(_GUIDE, "shared memory").saying(
         "Shared memory has 32 banks that are organized such that successive 32-bit words map to successive banks"
     ),
     refused_by="compiler",
@@ -204,6 +202,161 @@ def offsets_overflow(message: CompilerMessage, target: Target) -> Requirements:
     yield require(message.about != "TOOL013", "offsets pass 32 bits", help="count them in 64 bits")
 
 
+@COMPILER.rule(
+    "TOOL014",
+    Source("LLVM", "what clang and opt print of a crash").saying("PLEASE submit a bug report"),
+    refused_by="compiler",
+)
+def compiler_fails(message: CompilerMessage, target: Target) -> Requirements:
+    """A compiler that crashes, stops in a pass of its own, or writes wrong code has a fault, whatever the program does.
+
+    Signs are a signal or a stack of the compiler itself, an assertion in one of its files, and results that are right
+    with less optimisation (`-O0`, `-Xptxas -O1`, fewer stages) or with another version of the same compiler. First
+    exclude that the program relies on what nobody promises: a race too comes and goes with how code is compiled.
+    """
+    yield require(
+        message.about != "TOOL014",
+        "the compiler itself fails",
+        help="compile with another version of it, and with less optimisation",
+    )
+
+
+@COMPILER.rule(
+    "TOOL015",
+    Source(_GUIDE, "device memory accesses").saying(
+        "local memory accesses have the same high latency and low bandwidth as global memory accesses"
+    ),
+    refused_by="compiler",
+    level="warning",
+)
+def registers_spilled(message: CompilerMessage, target: Target) -> Requirements:
+    """Values that find no register lie in local memory, which is global memory: the result is right, and slower.
+
+    `ptxas -v` counts the bytes that are stored and loaded for it. A thread has 255 registers at most, and fewer where a
+    block has more than 256 threads or its launch bounds ask for more blocks of an SM; arrays that are indexed by what
+    is known only at run time lie there too, whatever registers are left.
+    """
+    yield require(
+        message.about != "TOOL015", "values are spilled to local memory", help="keep fewer values at once in a thread"
+    )
+
+
+@COMPILER.rule(
+    "TOOL016",
+    Source("CUDA Runtime API 13.0", "cudaMalloc").saying("The memory is not cleared"),
+    refused_by="hardware",
+)
+def values_not_initialised(message: CompilerMessage, target: Target) -> Requirements:
+    """Memory that nobody wrote holds what was there before: the rest of a tile behind the last row, padding, a counter.
+
+    Zero times what lies there need not be zero, since it may be NaN, so that a padding is to be masked or written and
+    not only multiplied away. An output into which a kernel adds is to be cleared first, shared memory and accumulators
+    too. Often the first run is right, as fresh memory holds zeros, and a later one is not.
+    """
+    yield require(
+        message.about != "TOOL016",
+        "memory is read that nobody wrote",
+        help="write or clear all that is read, tails and padding too",
+    )
+
+
+@COMPILER.rule(
+    "TOOL017",
+    Source(_GUIDE, "streams").saying(
+        "may execute their commands out of order with respect to one another or concurrently"
+    ),
+    refused_by="hardware",
+)
+def streams_not_ordered(message: CompilerMessage, target: Target) -> Requirements:
+    """Kernels and copies of one stream come one after the other; those of two streams, and the host, wait for nothing.
+
+    An event that one stream records and the other waits for orders them. A stream that was made non-blocking does not
+    wait for the default stream either, the host has to wait before it reads what a copy brings, and an allocator that
+    knows nothing of a second stream gives memory away while that one still uses it (`record_stream` of PyTorch).
+    """
+    yield require(
+        message.about != "TOOL017",
+        "work of two streams, or of the host, is not ordered",
+        help="let the second wait for an event of the first",
+    )
+
+
+@COMPILER.rule(
+    "TOOL018",
+    Source(_GUIDE, "built-in variables").saying("contains the warp size in threads"),
+    refused_by="hardware",
+)
+def warp_size_assumed(message: CompilerMessage, target: Target) -> Requirements:
+    """A warp has 32 lanes on NVIDIA's GPUs, a wavefront of AMD's 64 or 32, and code that counts on one fails on others.
+
+    What depends on it: masks and votes of 32 bits, lane numbers, steps of a reduction by shuffles, arrays with an
+    element for each warp, and the number of threads in a block.
+    """
+    yield require(
+        message.about != "TOOL018", "code counts on another number of lanes", help="ask for warpSize of the device"
+    )
+
+
+@COMPILER.rule(
+    "TOOL019",
+    Source("CUDA Runtime API 13.0", "cudaDeviceSetLimit").saying(
+        "cudaLimitStackSize controls the stack size in bytes of each GPU thread"
+    ),
+    refused_by="driver",
+)
+def stack_or_heap_exceeded(message: CompilerMessage, target: Target) -> Requirements:
+    """A thread's stack and the heap of `malloc` in kernels have limits of their own, 1 KiB and 8 MiB unless told.
+
+    Recursion, virtual functions and calls by pointer leave the compiler without a bound of the stack, and it says so;
+    what does not fit ends as an illegal address or a launch failure. `malloc` and `new` of a kernel return null where
+    the heap is full.
+    """
+    yield require(
+        message.about != "TOOL019",
+        "a stack or the heap of the device is too small",
+        help="raise cudaLimitStackSize or cudaLimitMallocHeapSize before the first launch",
+    )
+
+
+@COMPILER.rule(
+    "TOOL020",
+    Source("Triton 3.6", "the launcher of kernels").saying("cannot be accessed from Triton (cpu tensor?)"),
+    refused_by="driver",
+)
+def pointer_of_another_device(message: CompilerMessage, target: Target) -> Requirements:
+    """A kernel runs on the current device, and its pointers are to be of memory that this device reaches.
+
+    An array that stayed on the CPU is none, nor is one of another GPU than the current one: a process with several GPUs
+    sets the device of the arrays before it launches.
+    """
+    yield require(
+        message.about != "TOOL020",
+        "an argument lies where the kernel's device does not reach",
+        help="move it to the device, and make that device the current one",
+    )
+
+
+@COMPILER.rule(
+    "TOOL021",
+    Source(_GUIDE, "device memory accesses").saying(
+        "it coalesces the memory accesses of the threads within the warp into one or more of these memory transactions"
+    ),
+    refused_by="hardware",
+    level="warning",
+)
+def accesses_uncoalesced(message: CompilerMessage, target: Target) -> Requirements:
+    """Global memory comes in sectors of 32 bytes: lanes that read far apart use a part of each, and the rest is wasted.
+
+    The result is right, and the copy takes up to 8 times as long for words of 4 bytes. Neighbouring lanes are to read
+    neighbouring words; what is transposed goes through shared memory.
+    """
+    yield require(
+        message.about != "TOOL021",
+        "lanes of a warp read words that lie apart",
+        help="let neighbouring lanes read neighbouring words",
+    )
+
+
 TOOL_RULES = rules_in(sys.modules[__name__])
 # A text that meets each rule, for its page.
 TOOL_TEXTS = {
@@ -220,4 +373,12 @@ TOOL_TEXTS = {
     "TOOL012": "As[0][0] and As[4][0] are in the same bank, which causes a bank conflict",
     "TOOL013": "bias_4d_view.stride(0) overflows",
     "TOOL010": "Paged KV cache block size must be divisible by 128",
+    "TOOL014": "nvcc error : 'cicc' died due to signal 11 (Invalid memory reference)",
+    "TOOL015": "ptxas info : 440 bytes stack frame, 436 bytes spill stores, 640 bytes spill loads",
+    "TOOL016": "Uninitialized __global__ memory read of size 4 bytes",
+    "TOOL017": "the copy on the second stream is not synchronized with the kernel on the first one",
+    "TOOL018": "the kernel assumes a warp size of 32, and wavefronts have 64 lanes",
+    "TOOL019": "Stack size for entry function 'trace' cannot be statically determined",
+    "TOOL020": "Pointer argument (at 2) cannot be accessed from Triton (cpu tensor?)",
+    "TOOL021": "This kernel has uncoalesced global accesses resulting in a total of 3072 excessive sectors",
 }

@@ -361,4 +361,15 @@ TOLD = {
     "address error 716",
     "TOOL012": "bank conflicts in shared memory, slow, stride 32, column access",
     "SMEM002": "stages begin misaligned in shared memory",
+    "TOOL014": "fault of the compiler itself: ptxas, nvcc, LLVM, Triton or MLIR crashes, segfaults or writes wrong "
+    "code; "
+    "right without optimisation or with another version of the compiler",
+    "TOOL015": "register spills to local memory, spill stores and loads, slow kernel, register pressure",
+    "TOOL016": "memory read that was never written: tails, padding, accumulators, workspace, uninitialised, stale, NaN",
+    "TOOL017": "order of streams on the host: missing event, synchronisation, record_stream, default and non-blocking "
+    "stream, asynchronous copy not awaited",
+    "TOOL018": "warp size of 32 or 64 lanes assumed, wavefront, wave64, ballot mask of 32 bits, AMD",
+    "TOOL019": "stack or heap limit of the device, recursion, cudaLimitStackSize, device malloc, stack overflow",
+    "TOOL020": "tensor on the CPU or on another GPU given to a kernel, host pointer, cpu tensor, wrong current device",
+    "TOOL021": "uncoalesced global memory accesses, strided reads of neighbouring threads, low bandwidth, slow",
 }

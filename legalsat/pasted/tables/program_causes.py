@@ -316,7 +316,7 @@ _OWN_CHECK = Cause(
     r"out of memory|syntax|undefined ref",
 )
 _COMPILER = Cause(
-    "TOOL010",
+    "TOOL014",
     r"\bunreachable executed\b|(?:: |layout |compiler )ice\b|internal (?:compiler )?error|internalerror|"
     r"pipeline failed|passmanager|llvm error|\b(?:pass|mlir)\b|\.cpp\b|(?:compil|codegen|lowering)\w* (?:error|fail)",
     r"unreachable|\bice\b|error\b|fail|abort|crash",

@@ -11,6 +11,7 @@ from legalsat.pasted.tables.program_causes import LIBRARY_FAILED, OWN_CHECKS
 
 # What is seen of a failure, and says little of its cause: results, and that a kernel never ends.
 EFFECTS = OF_ILLEGAL_MAPS | {"CUDA002", "CUDA720", "CUDA999", "PIPE007", "TOOL008"}
+_ADVICE = frozenset({"TOOL015", "TOOL019"})  # of ptxas, of any kernel
 LAUNCH, _REFUSED = "TOOL011", "text of the runtime"  # that a launch is outside of some limit, and not which
 _RESULT = "CUDA"  # codes of what calls return
 LINE, _CODE = 'line "', 'text "'  # how what names a cause is quoted
@@ -64,13 +65,18 @@ def is_refused_launch(one: Diagnostic) -> bool:
 
 def effects(told: Iterable[Diagnostic]) -> set[str]:
     """Return the codes of what is only seen of a failure."""
-    return {one.code for one in told if one.code in EFFECTS or is_refused_launch(one)}
+    return {one.code for one in told if _is_effect(one)}
 
 
 def weight_of(one: Diagnostic) -> float:
     """Return by how much what is told of a text raises the score of its cause, as a logarithm."""
-    if one.code in EFFECTS or is_refused_launch(one):
+    if _is_effect(one):
         return _RETURNED
     if is_unknown_check(one):
         return _CHECKED
     return _IN_PROSE if is_prose(one) else _PRINTED
+
+
+def _is_effect(one: Diagnostic) -> bool:
+    advises = one.level == "warning" and one.code in _ADVICE
+    return one.code in EFFECTS or advises or is_refused_launch(one)

@@ -175,7 +175,12 @@ def evidence_of(known: Mapping[str, Any]) -> Evidence:
 
 def in_steps(weights: Mapping[str, float], least: float = 0.0) -> dict[str, int]:
     """Return weights as whole steps, without those below `least`, as the file keeps them."""
-    return {name: round(weight * _STEP) for name, weight in weights.items() if abs(weight) >= max(least, 0.5 / _STEP)}
+    return {name: steps_of(weight) for name, weight in weights.items() if abs(weight) >= max(least, 0.5 / _STEP)}
+
+
+def steps_of(weight: float) -> int:
+    """Return a weight as whole steps, as the file keeps it."""
+    return round(weight * _STEP)
 
 
 def may_be(code: str, target: Target) -> bool:

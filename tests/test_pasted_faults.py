@@ -1,0 +1,79 @@
+"""Faults that no plan has: compilers that crash, spills, stacks, streams, lanes, and arrays of another device."""
+
+from __future__ import annotations
+
+import pytest
+
+import legalsat as ls
+from legalsat.diagnostics import Diagnostic
+from legalsat.pasted.wording.likely import WHERE as LIKELY
+
+FAULTS = [
+    ("nvcc error   : 'cicc' died due to signal 11 (Invalid memory reference)", "TOOL014", "cicc crashed"),
+    ("nvcc error   : 'ptxas' died due to signal 11 (Invalid memory reference)", "TOOL014", "ptxas crashed"),
+    ("clang-18: error: ptxas command failed due to signal (use -v to see invocation)", "TOOL014", "ptxas crashed"),
+    ("RuntimeError: `ptxas` failed with error code -11", "TOOL014", "crashed"),
+    ("PLEASE ATTACH THE FOLLOWING FILES TO THE BUG REPORT:", "TOOL014", "crashed"),
+    (
+        "ptxas info    : 8 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads",
+        "TOOL015",
+        "12 and loads 20",
+    ),
+    ("autotuned kernel: n_regs=255, n_spills=34", "TOOL015", "spills 34 values"),
+    ("========= Uninitialized __shared__ memory read of size 2 bytes", "TOOL016", "2 bytes of shared memory"),
+    ("the result is read on another stream, which is not synchronized with the kernel's", "TOOL017", "stream"),
+    ("the reduction assumes a warp size of 32 and the GPU has wavefronts of 64", "TOOL018", "lanes"),
+    ("ptxas warning : Stack size for entry function 'f' cannot be statically determined", "TOOL019", "stack of f"),
+    ("CUDA Exception: Lane User Stack Overflow", "TOOL019", "deeper"),
+    ("ValueError: Pointer argument (at 3) cannot be accessed from Triton (cpu tensor?)", "TOOL020", "argument 3"),
+    (
+        "This kernel has uncoalesced global accesses resulting in a total of 81 excessive sectors (8% of the total)",
+        "TOOL021",
+        "81 sectors",
+    ),
+    ("On average, only 4.0 of the 32 bytes transmitted per sector are utilized.", "TOOL021", "4.0 bytes are used"),
+]
+
+
+def printed(text: str, target: str = "h200") -> list[Diagnostic]:
+    """Return what a text says is wrong, without what is only likely; nothing of one that is not understood."""
+    try:
+        found = ls.explain(text, target)
+    except ls.InvalidInput:
+        return []
+    assert not found.legal
+    return [one for one in found.diagnostics if one.where != LIKELY]
+
+
+@pytest.mark.parametrize(("text", "code", "says"), FAULTS)
+def test_a_fault_is_named_with_what_is_printed_of_it(text: str, code: str, says: str) -> None:
+    (found,) = printed(text)
+    assert found.code == code
+    assert says in found.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ptxas info    : 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads",
+        "n_regs=40, n_spills=0",
+        "nvcc error: the test died of boredom",
+        "the video stream is not synchronized with the audio",
+        "the warp size is 32 on this GPU",
+        "This kernel has no uncoalesced accesses",
+    ],
+)
+def test_what_is_in_order_is_no_fault(text: str) -> None:
+    assert not {one.code for one in printed(text)} & {f"TOOL0{number}" for number in range(14, 22)}
+
+
+def test_what_ptxas_advises_of_every_kernel_hides_no_failure() -> None:
+    advice = "ptxas info    : 8 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads\n"
+    failure = (
+        "The consumer warps of my kernel hang at an mbarrier in shared memory: the producer's expect_tx counts fewer "
+        "bytes than the TMA copy writes, and the phase never completes."
+    )
+    alone = [one.code for one in ls.explain(failure, "h200").diagnostics]
+    beside = [one.code for one in ls.explain(advice + failure, "h200").diagnostics]
+    assert beside[:1] == alone[:1]
+    assert "TOOL015" in beside or len(beside) == len(alone)
