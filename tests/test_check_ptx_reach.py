@@ -195,3 +195,25 @@ def test_rounds_of_one_tile_are_run_where_there_are_none_or_too_many_else(tiles:
     assert found.proven and found.reached == (3, 3) and {64, 128, 192} <= set(found.parameters["k"])
     kinds = {f.kind for f in check_ptx(tiles_of_rounds("", tiles)).findings}
     assert kinds == {"stage_overwritten", "read_before_full"}
+
+
+def causal(rows: int, last_row: int) -> KernelCheck:
+    """Check a block that goes through all blocks of rows before its own, and then reads its own, unless they wrap."""
+    return checked(
+        "",
+        "mov.u32 %r3, %ctaid.x;", f"shl.b32 %r4, %r3, {rows.bit_length() - 1};", "mov.u32 %r5, 0;",
+        "setp.eq.u32 %p3, %r3, 0;", "@%p3 bra OWN;",
+        "EARLIER:", "and.b32 %r6, %r5, 1;", "shl.b32 %r6, %r6, 3;", "add.u32 %r6, %r1, %r6;",
+        "st.shared.b32 [%r6], %r5;", "add.u32 %r5, %r5, 1;", "setp.ne.u32 %p4, %r5, %r3;", "@%p4 bra EARLIER;",
+        "OWN:", f"setp.ne.b32 %p5, %r4, {last_row};", "@%p5 bra END;", "st.shared.b32 [%r1+16], %r5;",
+        slots=2,
+    )  # fmt: skip
+
+
+def test_a_branch_that_turns_for_more_blocks_than_launches_have_is_a_condition_of_the_proof() -> None:
+    found = causal(128, 2**31 - 128)
+    assert found.proven, (found.findings, found.unproven)
+    ((name, most, text),) = [(one.name, one.most, str(one)) for one in found.conditions]
+    assert (name, most) == ("%ctaid.x", (2**31 - 128) // 128 - 1) and f"at most {most}" in text
+    assert wrong(causal(128, 3 * 128))
+    assert not causal(2**16, 2**31 - 2**16).proven  # so many rows that launches may have them

@@ -209,6 +209,11 @@ class ByPeers(NamedTuple):
 class Order:
     """Clocks, accesses and findings of one execution.
 
+    Args:
+        warps: of all CTAs. ranks: how many these are.
+        shared_bytes, granule, regions: of their shared memory.
+        most: lines of work, if it is known that there are few; `agents` are all that there have been so far.
+
     Attributes:
         seen: cells of shared memory that threads have read and nobody had written.
         unwritten: by line, how threads or stores have read such memory: the use, the first byte, whether nothing of it
@@ -221,10 +226,11 @@ class Order:
     """
 
     def __init__(
-        self, warps: int, shared_bytes: int, granule: int, regions: Regions | None = None, ranks: int = 1
-    ) -> None:
+        self, warps: int, shared_bytes: int, granule: int, regions: Regions | None = None, ranks: int = 1,
+        *, most: int = 0,
+    ) -> None:  # fmt: skip
         self.warps, self.granule = warps, granule
-        self.capacity = CAPACITY * max(1, ranks // 2)
+        self.capacity = most or CAPACITY * max(1, ranks // 2)
         nothing = self.clocks()
         self.workers = [Worker(i, warps + i, 2 * warps + i, self.clocks(), nothing) for i in range(warps)]
         for worker in self.workers:
@@ -263,7 +269,8 @@ class Order:
             unknown = "how many bytes its box has is not known (--box-bytes MAP=BYTES says it)"
             self.doubts[line, f"{message} ({note}); {unknown}"] = None
             return
-        self.findings.setdefault((kind, line), Finding(kind, line, message, note, help_ or _HELP[kind]))
+        if (kind, line) not in self.findings:
+            self.findings[kind, line] = Finding(kind, line, message, note, help_ or _HELP[kind])
 
     def actor(self, worker: Worker, lanes: int) -> int:
         """Return the line of work to which an access by some lanes belongs, and note that they have made one."""

@@ -21,7 +21,7 @@ from legalsat.analyses.ptx_machine.memory import RANK_BIT
 LANES = 32
 FULL = 2**LANES - 1
 MOST_BITS = 64  # of values that are followed
-_MOST_HELD = 64  # results of an instruction: two CTAs have as many warps
+LEAST_HELD = 64  # results of an instruction that are kept: two CTAs have as many warps
 Value: TypeAlias = Any  # int | NDArray[np.uint64] | None
 Lanes: TypeAlias = NDArray[np.bool_]
 _WHOLE = re.compile(r"([usb])(8|16|32|64|128)")
@@ -193,10 +193,10 @@ def whole_type(parts: tuple[str, ...]) -> tuple[str, int] | None:
 Work: TypeAlias = Callable[..., Value]
 
 
-def remembered(work: Work) -> Work:
+def remembered(work: Work, most: int = LEAST_HELD) -> Work:
     """Return work that is done once for the same arrays, which nobody writes to: a warp's lanes are the same ones.
 
-    What all lanes turn out to agree on is a number from then on, with which all else is quicker.
+    What all lanes turn out to agree on is a number from then on, with which all else is quicker. `most`: that is kept.
     """
     held: dict[tuple[object, ...], tuple[tuple[Value, ...], Value]] = {}
 
@@ -204,7 +204,7 @@ def remembered(work: Work) -> Work:
         key = tuple([("", id(one)) if type(one) is np.ndarray else one for one in values])
         found = held.get(key)
         if found is None:
-            if len(held) >= _MOST_HELD:
+            if len(held) >= most:
                 held.clear()
             found = held[key] = values, even(work(*values))  # with the arrays, so that none other gets their identity
         return found[1]
@@ -281,7 +281,7 @@ def _bits_two(function: Callable[[Any, Any], Any], bits: int) -> Work:
     return work
 
 
-def remembered_of_two(work: Work) -> Work:
+def remembered_of_two(work: Work, most: int = LEAST_HELD) -> Work:
     """Return the same of work with two sources, which is what there is most of."""
     held: dict[tuple[object, ...], tuple[Value, Value, Value]] = {}
 
@@ -290,7 +290,7 @@ def remembered_of_two(work: Work) -> Work:
         key = id(a) if lanes[0] else a, id(b) if lanes[1] else b, lanes
         found = held.get(key)
         if found is None:
-            if len(held) >= _MOST_HELD:
+            if len(held) >= most:
                 held.clear()
             found = held[key] = a, b, even(work(a, b))
         return found[2]

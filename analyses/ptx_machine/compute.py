@@ -66,8 +66,8 @@ def compute(program: Any, i: Instruction) -> Operation:
     once = guard[0] >= 0 and results[0] in program.written_once
     result = _Result(place, second, guard, line, predicate, once)
     if len(sources) == 2 and (short := quick(parts)) is not None:
-        return _of_two(short, remembered_of_two(work), sources, result)
-    return _worked(work, base in {"mov", "cvta"}, sources, result)
+        return _of_two(short, remembered_of_two(work, program.kept), sources, result)
+    return _worked(work, base in {"mov", "cvta"}, sources, result, program.kept)
 
 
 class _Result(NamedTuple):
@@ -88,12 +88,12 @@ class _Result(NamedTuple):
             assign(part, self.second, turned, self.guard, self.line, predicate=True)
 
 
-def _worked(work: Work, copies: bool, sources: list[int], result: _Result) -> Operation:
-    """Return what computes a result; `copies`: it is one of the sources."""
+def _worked(work: Work, copies: bool, sources: list[int], result: _Result, kept: int) -> Operation:
+    """Return what computes a result; `copies`: it is one of the sources. `kept`: of so many, what they gave."""
     place, plain = result.place, result.guard[0] < 0 and result.second < 0
     if len(sources) == 2:
-        return _of_two(work, remembered_of_two(work), sources, result)
-    again = work if copies else remembered(work)
+        return _of_two(work, remembered_of_two(work, kept), sources, result)
+    again = work if copies else remembered(work, kept)
     if len(sources) == 1:
         only = sources[0]
 
@@ -161,7 +161,7 @@ def _select(program: Any, i: Instruction, guard: tuple[int, int]) -> Operation:
     bits = _operand_bits(i.parts)
     a, b = (program.source(one, bits, i.line) for one in i.operands[1:3])
     predicate, place, line = program.source(i.operands[3], 1, i.line), program.slot(i.operands[0], i.line), i.line
-    again = remembered(blend)
+    again = remembered(blend, program.kept)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         registers = part.registers
@@ -216,7 +216,7 @@ def _pack(program: Any, i: Instruction, guard: tuple[int, int]) -> Operation:
             total = total | (value << (bits * j if isinstance(value, int) else np.uint64(bits * j)))
         return total
 
-    again = remembered(joined)
+    again = remembered(joined, program.kept)
 
     def pack_two(run: Run, warp: Warp, part: Part) -> int | None:
         held = part.registers

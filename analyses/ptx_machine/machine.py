@@ -188,7 +188,8 @@ class Run(Words):
         threads, ranks = program.threads, program.ranks
         warps = -(-threads // LANES)
         self.shared_bytes = ranks * SHARED_BYTES
-        self.order = Order(warps * ranks, self.shared_bytes, program.granule, program.shared_regions, ranks)
+        most, regions = program.most_agents, program.shared_regions
+        self.order = Order(warps * ranks, self.shared_bytes, program.granule, regions, ranks, most=most)
         self.tensor = Shadow(program.tensor_regions)
         self.barriers = Barriers(self.order, boxes)
         super().__init__(self.shared_bytes)

@@ -516,9 +516,11 @@ def _use_tensor(  # noqa: PLR0917
     # A warp reaches its own quarter, whatever quarter the address names (DeepGEMM, tilelang name the first one).
     quarter = 2 * (warp.local % 4)
     strips = (quarter + lane // STRIP_LANES % 2,) if lanes == STRIP_LANES else (quarter, quarter + 1)
-    cells = _columns(column, count, warp.rank, strips)
-    if half:
-        cells = _halves(column, count, half, warp.rank, strips)
+    held, key = run.program.operands, (column, count, half, warp.rank, strips)
+    cells = held.get(key)
+    if cells is None:  # epilogues fetch a few columns at a time, so that there are many of these
+        found = _halves(column, count, half, warp.rank, strips) if half else _columns(column, count, warp.rank, strips)
+        cells = held[key] = found
     agent, time = run.agent(kind, warp.index), warp.counts.get(kind, 0)
     warp.counts[kind] = time + 1
     fences.check_fences(run, warp, cells, agent, kind, line)

@@ -26,7 +26,7 @@ from legalsat.analyses.ptx.parameters import with_direct_parameters
 from legalsat.analyses.ptx.spaces import with_global_loads
 from legalsat.analyses.ptx.text import Kernel, PtxText
 from legalsat.analyses.ptx.webs import with_own_registers
-from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value
+from legalsat.analyses.ptx_machine.alu import FULL, LANES, LEAST_HELD, Value
 from legalsat.analyses.ptx_machine.flow import control_of, is_choice, without
 from legalsat.analyses.ptx_machine.launches.alike import Alike
 from legalsat.analyses.ptx_machine.launches.conditions import Conditions
@@ -48,6 +48,7 @@ from legalsat.analyses.ptx_machine.memory import MOST_RANKS, RANK_BIT, SHARED_BA
 from legalsat.analyses.ptx_machine.shadow import Regions, Shadow
 from legalsat.analyses.ptx_machine.slice import slice_of
 
+MORE_AGENTS = 64  # lines of work for which there is room are a multiple of it
 _OF_LAUNCH = ("%ctaid.", "%clusterid.", "%nclusterid.")  # of which a launch says another one, or the first CTA's
 _SIZES = ("%dynamic_smem", "%total_smem", "%aggr_smem")  # of shared memory, which a launch decides then
 _SPECIAL = ("%tid.", "%ntid.", "%ctaid.", "%nctaid.", "%laneid", "%warpid", "%nwarpid", "%cluster", "%nclusterid",
@@ -93,6 +94,7 @@ class Program:
         summed, read_sums: first columns of tensor memory that any run has written and read, and how many.
         spread: parameters that stand for words of which more than the first has been read.
         filled: lines at which a run has read what was written. written: shared memory that any run has written.
+        agents: lines of work that a run has had, the most so far.
         store_places: bytes of shared memory at which stores of the copy engine have begun in any run.
         operands: cells that matrix units read, by descriptor, CTA and what else decides.
         tables: of tables of branches, by place, how many there are and what decides. cases: those that were taken.
@@ -147,11 +149,22 @@ class Program:
     store_places: set[int] = field(default_factory=set)
     operands: dict[tuple[object, ...], Any] = field(default_factory=dict)
     filled: set[int] = field(default_factory=set)
+    agents: int = 0
 
     @cached_property
     def ranks(self) -> int:
         """CTAs of a cluster."""
         return math.prod(self.kernel.cluster)
+
+    @property
+    def most_agents(self) -> int:
+        """Lines of work for which a run needs room, with some more; 0 for as many as there may be."""
+        return -(-self.agents * 5 // 4 // MORE_AGENTS) * MORE_AGENTS
+
+    @cached_property
+    def kept(self) -> int:
+        """Of how many sources an instruction keeps what it has made of them: some for each warp of a cluster."""
+        return max(LEAST_HELD, 4 * self.ranks * -(-self.threads // LANES))
 
     @cached_property
     def shared_regions(self) -> Regions:

@@ -156,7 +156,8 @@ def make_touch(program: Any, i: Instruction, inner: Operation | None) -> Operati
                 # The registers are tracked: who uses them has waited, for this fetch and for those before.
                 run.order.find("fetched_not_waited", line, "registers of tcgen05.ld are used before tcgen05.wait::ld")
                 warp.fetched = done + 1
-                warp.fetches = {name: number for name, number in warp.fetches.items() if number > done}
+                if warp.fetched == warp.counts.get("ld.tensor", 0):
+                    warp.fetches.clear()  # else those before are known by their numbers
                 clock, agent = warp.worker.known, run.agent("ld.tensor", warp.index)
                 clock[agent] = max(clock[agent], done + 1)
         if writes:

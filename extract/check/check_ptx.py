@@ -33,7 +33,7 @@ from legalsat.extract.check.ptx_clusters import (
 )
 from legalsat.extract.check.ptx_clusters import words as shape_of
 from legalsat.extract.check.ptx_failure import not_understood
-from legalsat.extract.check.ptx_least import Precondition, counts_of, sweep_from_least
+from legalsat.extract.check.ptx_least import Precondition, counts_of, most_blocks_of, sweep_from_least
 from legalsat.extract.check.ptx_names import one_a_cause, title_of, told
 from legalsat.extract.check.ptx_shapes import reads_its_sums, shapes_of
 from legalsat.extract.check.ptx_sweep import MISREAD, WORK, Sweep
@@ -329,7 +329,7 @@ def _swept(module: PtxText, kernel: Kernel, sweep: Sweep, started: float) -> Ker
     conditions: tuple[Precondition, ...] = ()
     try:
         sweep, conditions = sweep_from_least(sweep)
-        conditions += counts_of(sweep)
+        conditions += counts_of(sweep) + most_blocks_of(sweep)
     except (Undecided, *MISREAD) as stop:
         line, reason = _why(stop)
         sweep.unproven[0 if reason == bounds.reason else line or kernel.line, reason] = None

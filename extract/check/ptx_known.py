@@ -122,8 +122,10 @@ class KnownRuns:
                 return known
         return None
 
-    def keep(self, alike: Alike, told: Told, way: tuple[object, ...], known: Known) -> None:
-        """Keep what a run showed."""
+    def keep(self, alike: Alike, told: Told | None, way: tuple[object, ...], known: Known) -> None:
+        """Keep what a run showed, of a launch of which it is known what the kernel can see."""
+        if told is None:
+            return
         columns = alike.looked_at(known.ways)
         self._held.setdefault(way, {}).setdefault(columns, {})[tuple(told.columns[n] for n in columns)] = known
 

@@ -35,6 +35,7 @@ class Precondition:
 
     Attributes:
         name: of a parameter. least: its least value. multiple: what it is a multiple of. exactly: what it is.
+        most: its greatest value, if not 0.
         pointer: whether it points somewhere.
         line, below: what breaks otherwise, and where.
     """
@@ -46,10 +47,13 @@ class Precondition:
     multiple: int = 1
     exactly: int = 0
     pointer: bool = False
+    most: int = 0
 
     def __str__(self) -> str:
         if self.exactly:
             return f"{self.name} is {self.exactly} (else: {self.below}, at line {self.line})"
+        if self.most:
+            return f"{self.name} is at most {self.most} (above: {self.below}, at line {self.line})"
         if self.pointer:
             return f"{self.name} is not null (else: {self.below}, at line {self.line})"
         if self.multiple > 1:
@@ -207,6 +211,12 @@ def counts_of(sweep: Sweep) -> tuple[Precondition, ...]:
     lines = {min(keys): line for line, keys in sweep.program.conditions.expected.items() if len(keys) == 1}
     below = "the bytes expected are not those of the boxes"
     return tuple(Precondition(k, 0, lines.get(k, 0), below, exactly=n) for k, n in sweep.counts_of.items())
+
+
+def most_blocks_of(sweep: Sweep) -> tuple[Precondition, ...]:
+    """Return up to which blocks comparisons are as runs have seen them."""
+    below = "a comparison turns round to which no run comes so late"
+    return tuple(Precondition(key, 0, line, below, most=last) for key, (last, line) in sweep.most_blocks.items())
 
 
 def most_of(sweep: Sweep, name: str) -> int:

@@ -71,6 +71,7 @@ class Sweep:
         alike: no parameter makes loops longer, so that few runs are made.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
         made: runs that lack the bytes of boxes, by values.
+        most_blocks: the greatest numbers of blocks that are spoken of, by axis, with lines of what turns beyond.
         unseen: parameters of which it is not known whether they steer a loop, as all runs that tell are too long.
     """
 
@@ -103,6 +104,7 @@ class Sweep:
     earlier: list[Earlier] = field(default_factory=list)
     steps: Values = field(default_factory=dict)
     counts_of: Values = field(default_factory=dict)
+    most_blocks: dict[str, tuple[int, int]] = field(default_factory=dict)
     unseen: set[str] = field(default_factory=set)
     empty: dict[int, set[int]] = field(default_factory=dict)
     first: bool = False
@@ -147,6 +149,9 @@ class Sweep:
         try:
             run.run()
         except Undecided as stop:
+            if run.order.agents == run.order.capacity and self.program.agents:
+                self.program.agents, self.runs = 0, self.runs - 1  # there are more than any run had before
+                return self.run(values, limit, long=long, meant=meant, anew=anew)
             if not run.endless or to_its_end:
                 open_[stop.line, stop.reason] = None
         except NoLaunch as stop:
@@ -161,6 +166,7 @@ class Sweep:
             open_[run.line, not_understood(error)] = None
         finally:
             self.work += run.work - before
+        self.program.agents = max(self.program.agents, run.order.agents)
         if len(self.program.store_places) > run.stores_known and self.again:
             # How far a store reaches follows from where others begin: those are known only now.
             self.again -= 1
@@ -175,8 +181,7 @@ class Sweep:
         known = Known(shown, taken, kept, run.sized, wrong, heads, run.work, limit, frozenset(run.ways), self.number)
         if taken is None:
             self.unsized.append((dict(values), wrong))
-        if told is not None:
-            self.known.keep(self.program.alike, told, (backwards, *way), known)
+        self.known.keep(self.program.alike, told, (backwards, *way), known)
         return replace(known, run=run)
 
     def _made_ahead(self, name: tuple[object, ...]) -> Run | None:
@@ -286,14 +291,9 @@ class Sweep:
             self.counts.setdefault(visited, set()).add(times)
 
     def _note(
-        self,
-        findings: Mapping[tuple[str, int], Finding],
-        values: Mapping[str, int],
-        held: Values,
-        *,
-        often: bool,
+        self, findings: Mapping[tuple[str, int], Finding], values: Mapping[str, int], held: Values, *, often: bool,
         meant: bool,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Note which values were tried, and what a run found wrong; `often`: with ever so many rounds."""
         for name, value in held.items():
             self.tried.setdefault(name, set()).add(value)
@@ -571,8 +571,7 @@ class Sweep:
 
     def _written_elsewhere(self, line: int) -> bool:
         """Has some run written what this line reads, or all places of which another one had written nothing?"""
-        written, empty = self.program.written, self.empty.get(line)
-        places = self.program.granule
+        written, empty, places = self.program.written, self.empty.get(line), self.program.granule
         return line in self.program.filled or (
             bool(empty) and not any(written.unwritten(slice(b // places, b // places + 1)).size for b in empty or ())
         )

@@ -15,6 +15,7 @@ from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine.launches.watch import Watch
 from legalsat.extract.check.ptx_ahead import run_ahead
 from legalsat.extract.check.ptx_failure import Values
+from legalsat.extract.check.ptx_most_blocks import left_to_few_blocks
 from legalsat.extract.check.ptx_sweep import RUN_WORK, Sweep
 from legalsat.logic import round_up
 
@@ -154,11 +155,13 @@ def count(sweep: Sweep, base: Values) -> None:
 def _switch(sweep: Sweep, base: Values, steps: Values) -> None:
     """Run with each few of the parameters that steer no loop and decide what is half seen set to nothing.
 
-    What has nothing to do alone, and breaks, is not tried with others: it will be left out, or is an error.
+    What has nothing to do alone, and breaks, is not tried with others: it will be left out, or is an error. Nor are
+    several that turn nothing round by what can be computed.
     """
     wrong: list[Values] = []
     for several in _switched(sweep, base, steps):
         listed = [values for values in several if not any(one.items() <= values.items() for one in wrong)]
+        listed = [values for values in listed if len(values) == 1 or _may_turn(sweep, {**base, **values})]
         run_ahead(sweep, ({**base, **values} for values in listed))
         for values in listed:
             if sweep.late or not any(map(_half_seen, sweep.program.watches)):
@@ -169,6 +172,12 @@ def _switch(sweep: Sweep, base: Values, steps: Values) -> None:
                 failing = sweep.failing[before:]
                 if failing and all(one.of_nothing for one in failing) and not sweep.dropped({**base, **values}):
                     wrong.append(values)
+
+
+def _may_turn(sweep: Sweep, values: Values) -> bool:
+    """May a launch with these values turn round one of the conditions that have turned out in one way only?"""
+    conditions, half = sweep.program.conditions, filter(_half_seen, sweep.program.watches)
+    return any(conditions.may_turn(watch.condition, values, (TRUE | FALSE) ^ watch.seen) for watch in half)
 
 
 def with_room(sweep: Sweep, base: Values, keys: Set[str], rounds: int = ROOM_ROUNDS) -> Values:
@@ -363,7 +372,8 @@ def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
         if sweep.late or (small and all(one.of_nothing for one in sweep.failing)):
             return
         if not _turned(sweep, number, watch, bases, steps):
-            open_.append(watch.condition)
+            if not left_to_few_blocks(sweep, watch):
+                open_.append(watch.condition)
         elif _half_seen(watch) and program.conditions.computed_once(watch.condition.name):
             settled.add(watch.condition.name)
     used = {c.name for c in open_ if c.used}

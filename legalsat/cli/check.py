@@ -83,6 +83,7 @@ def _kernel_json(kernel: KernelCheck) -> dict[str, Any]:
                 "least": c.least,
                 "multiple": c.multiple,
                 "exactly": c.exactly or None,
+                "most": c.most or None,
                 "line": c.line,
                 "below": c.below,
             }

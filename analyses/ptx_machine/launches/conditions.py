@@ -426,6 +426,12 @@ class Conditions:
                 return True
         return False
 
+    def may_turn(self, condition: Condition, values: Mapping[str, int], wanted: int) -> bool:
+        """May a launch with these values come to a condition, and find a wanted outcome there?"""
+        left = self._left
+        outcome, self._left = self.outcome(condition, values), left
+        return (outcome is None or bool(outcome & wanted)) and not self.out_of_reach(condition, values)
+
     def same_for_blocks(self, condition: Condition, free: Set[str], seen: int, base: Mapping[str, int]) -> bool:
         """Does a condition that depends on the block's number alone turn out the same for all blocks?
 
