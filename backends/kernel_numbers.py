@@ -17,7 +17,7 @@ from legalsat.extract.kernels.product_maps import (
     turned_columns,
 )
 from legalsat.operators.gemm import Gemm
-from legalsat.plans.product_kernel import BLOCK_ROWS, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, GROUP_ENTRY_BYTES, ProductKernel
 from legalsat.program.kernel import ReadRows, every
 
 Offsets = tuple[int, ...]
@@ -132,8 +132,8 @@ class KernelNumbers:
 
     @property
     def columns_at(self) -> int:
-        """Where it is said where tensor memory is: kernels that have some know no groups."""
-        return self.groups_at
+        """Where it is said where tensor memory is, behind where groups begin."""
+        return self.groups_at + (GROUP_ENTRY_BYTES * (self.groups + 1) if self.groups else 0)
 
 
 def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:

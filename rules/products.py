@@ -13,11 +13,6 @@ _DATASHEETS = Source("vendors' datasheets, throughput of matrix units", "dtype")
 _WGMMA = Source("PTX ISA 9.1, 9.7.15.5, wgmma.mma_async", "target").saying("requires sm_90a")
 
 
-def _multiplies_by_wgmma(target: Target) -> bool:
-    """Return whether kernels of products multiply by wgmma, or by nothing at all."""
-    return target.wgmma is not None or not _multiplies(target)
-
-
 def _multiplies(target: Target) -> bool:
     """Return whether kernels of products multiply by anything, which PROD004 tells of alone where they do not."""
     return target.wgmma is not None or target.tcgen05 is not None
@@ -61,20 +56,6 @@ def sums_never_become_c(types: ProductTypes, target: Target) -> Requirements:
     )
 
 
-@CHIP.rule("PROD003", _WGMMA, refused_by="hardware")
-def many_without_wgmma(types: ProductTypes, target: Target) -> Requirements:
-    """Batches and groups of products are computed on wgmma; PROD004 tells of chips that have no tcgen05 either."""
-    yield require(
-        not types.many or _multiplies_by_wgmma(target),
-        "no kernel computes {many} of products of {element} to {result} on {target}",
-        help="plan one product at a time, or on a GPU with wgmma",
-        many="a batch" if types.many == "batch" else types.many,
-        element=types.element,
-        result=types.result,
-        target=target,
-    )
-
-
 @CHIP.rule("PROD004", _WGMMA, refused_by="hardware")
 def nothing_multiplies_shared_tiles(types: ProductTypes, target: Target) -> Requirements:
     """Kernels of products multiply tiles in shared memory, which wgmma reads (Hopper) and tcgen05 (sm_100a and kin).
@@ -85,16 +66,5 @@ def nothing_multiplies_shared_tiles(types: ProductTypes, target: Target) -> Requ
         _multiplies(target),
         "{target} has neither wgmma nor tcgen05, and no kernel of a product multiplies by anything else",
         help="plan it for h200 or b200, or leave it to a library; movements are planned for {target} too",
-        target=target,
-    )
-
-
-@CHIP.rule("PROD005", _WGMMA, refused_by="hardware")
-def rows_scaled_without_wgmma(types: ProductTypes, target: Target) -> Requirements:
-    """Scales of rows are multiplied with sums of wgmma; sums of tcgen05 are scaled by one number, if at all."""
-    yield require(
-        types.scaled != "rows" or _multiplies_by_wgmma(target),
-        "no kernel multiplies sums by scales of rows on {target}",
-        help="plan it with one scale for each operand, or on a GPU with wgmma",
         target=target,
     )

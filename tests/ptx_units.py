@@ -123,8 +123,10 @@ def _pack(block: Block, thread: int, i: Instruction) -> None:
 def _shuffle(block: Block, thread: int, i: Instruction) -> None:
     def work(lanes: list[int]) -> None:
         values = [block.value(lane, i.operands[1]) for lane in lanes]
-        for lane in lanes:
-            block.registers[lane][i.operands[0]] = values[int(i.operands[2])]
+        place = int(i.operands[2])
+        for number, lane in enumerate(lanes):
+            before = number - place if number >= place else number  # of the first lanes their own
+            block.registers[lane][i.operands[0]] = values[place if ".idx" in i.operation else before]
 
     block.together(thread, i, work)
 
@@ -482,6 +484,7 @@ HANDLERS: dict[str, Handler] = {
     "mul.lo.s64": _computed(operator.mul, LONG),
     "mul.wide.s32": _signed_work(operator.mul, LONG),
     "mad.lo.s32": _computed(lambda a, b, c: a * b + c),
+    "mad.wide.s32": _computed(lambda a, b, c: _signed(a) * _signed(b) + c, LONG),
     "mad.lo.s64": _computed(lambda a, b, c: a * b + c, LONG),
     "min.s32": _signed_work(min),
     "max.s32": _signed_work(max),
@@ -535,6 +538,7 @@ HANDLERS: dict[str, Handler] = {
     "st.global": _write_global,
     "stmatrix": _store_matrices,
     "shfl.sync.idx": _shuffle,
+    "shfl.sync.up": _shuffle,
     "bar.warp.sync": _warp_barrier,
     "bar.sync": _block_barrier,
     "fence.proxy.async.shared::cta": _fence,
@@ -545,8 +549,8 @@ HANDLERS: dict[str, Handler] = {
     "mbarrier.arrive.expect_tx": _expect,
     "mbarrier.arrive": _arrive,
     "mbarrier.try_wait": _try_wait,
-    "cp.async.bulk.tensor.2d.shared::cluster": _load_box,
-    "cp.async.bulk.tensor.2d.global": _store_box,
+    **{f"cp.async.bulk.tensor.{rank}d.shared::cluster": _load_box for rank in range(2, 6)},
+    **{f"cp.async.bulk.tensor.{rank}d.global": _store_box for rank in range(2, 6)},
     "cp.async.bulk.commit_group": _commit_stores,
     "cp.async.bulk.wait_group": _wait_stores,
     "wgmma.fence": _wgmma_fence,

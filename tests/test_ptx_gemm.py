@@ -260,15 +260,6 @@ def test_where_no_unit_reads_shared_memory_no_kernel_multiplies_and_rules_say_so
     assert [d.code for d in refused.value.diagnostics] == ["PROD004"], "one at a time is refused there too"
 
 
-def test_batches_and_scales_of_rows_are_refused_where_no_kernel_computes_them() -> None:
-    scaled = ls.Gemm(64, 64, 64, "e4m3", scaled="rows")
-    for gemm, code in ((ls.Gemm(64, 64, 64, "bf16", batch=4), "PROD003"), (scaled, "PROD005")):
-        with pytest.raises(ls.NoLegalLayout) as refused:
-            ls.synthesize(gemm, "b200")
-        assert [d.code for d in refused.value.diagnostics] == [code]
-        assert ls.explain(gemm, "b200").diagnostics == refused.value.diagnostics
-
-
 def test_backends_print_their_own_kind() -> None:
     with pytest.raises(ls.LegalSatError, match="give one of cute, ptx, triton, host"):
         ls.synthesize(ls.Gemm(24, 16, 7 * 64, "bf16"), "h200").emit("host-python")  # type: ignore[arg-type]

@@ -32,8 +32,9 @@ from legalsat.tensor import plain
 
 H200 = target("h200")
 REFUSED = refusal_of("ptx")
-CLASSES = {name: one for name, one in classes().items() if REFUSED is not None and not REFUSED(*one)}
-GUARD, UNTOUCHED = 256, 0xA5
+PRINTED = {name: one for name, one in classes().items() if REFUSED is not None and not REFUSED(*one)}
+CLASSES = {name: one for name, one in PRINTED.items() if not one[1].batch and not one[1].groups}
+GUARD, UNTOUCHED = 1 << 15, 0xA5  # of bytes: maps of windows begin as far in front of C
 UNIT = 64  # elements, of which all rows start alike in a granule
 WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 
@@ -57,8 +58,12 @@ class Memory:
         self._words[self._at] = encode(values, self.kind)
 
     @property
+    def words(self) -> Any:
+        return self._words[self._at]
+
+    @property
     def values(self) -> Any:
-        return decode(self._words[self._at], self.kind)
+        return decode(self.words, self.kind)
 
     def untouched(self) -> bool:
         """Whether all bytes but elements are as they were; forgets the elements."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from legalsat.backends.ptx.cta import Cta, Ring, Tile
 from legalsat.backends.ptx.descriptors import descriptor, moved
 from legalsat.backends.ptx.text import Value, braced
@@ -14,6 +16,7 @@ from legalsat.units.wgmma import Wgmma
 LANES, WARP_ROWS = 32, 16
 SWIZZLE_ROW, SWIZZLE_ROWS, GRANULE = 128, 8, 16  # bytes and rows of the 128-byte swizzle's pattern; bytes of a granule
 GRANULE_BITS = 64  # of half a granule
+BY_ROWS, BY_GROUPS = 1, 2  # of `KernelNumbers.scaled_by`
 
 
 class OfTile:
@@ -41,13 +44,16 @@ class OfTile:
         self.number = text.mad(group, WARPS, self.warp)  # of the warp among all consumers'
         self.sums = sums_of(dtype(element)).name
 
-    def scales(self) -> str:
-        """Return a register with the product of scales, "" where operands have none."""
-        if not self.plan.scaled:
+    def scales(self, tile: Tile | None = None) -> str:
+        """Return a register with the product of scales, of a tile's group where each has its own; "" where none are."""
+        plan = self.plan
+        if not plan.scaled or plan.scaled_by == BY_ROWS or (plan.scaled_by == BY_GROUPS) == (tile is None):
             return ""
         text, scales = self.text, []
         for name in ("scale_a", "scale_b"):
             at = text.put("cvta.to.global.u64", self.cta.parameter(name), kind="d")
+            if tile is not None:
+                at = text.put("mad.wide.s32", self.cta.member_of(tile), 4, at, kind="d")
             scales.append(text.put("ld.global.b32", f"[{at}]"))
         return text.put("mul.f32", *scales)
 
@@ -56,7 +62,9 @@ class OfTile:
         text, plan = self.text, self.plan
         kept = [[text.held(0) for _ in range(words)] for _ in range(plan.atoms)]
         phase: Value = text.held(0) if plan.phase_tiles else 0
-        return kept, Tile(text.held(self.cta.parameter("m")), text.held(0), phase)
+        member = tuple(text.held(0) for _ in range(plan.batch))
+        tile = Tile(text.held(self.cta.parameter("m")), text.held(0), phase, member=member)
+        return kept, replace(tile, end=text.held(0)) if plan.rows_cut else tile
 
 
 class Consumer(OfTile):
@@ -109,11 +117,12 @@ class Consumer(OfTile):
             for one in registers:
                 self.text.do(f"mov.b32 {one}, 0")
 
-    def scale(self) -> None:
+    def scale(self, tile: Tile) -> None:
         """Round accumulators once more, where operands have scales; where k is split, each CTA's share of them."""
-        for registers in self.accumulators if self._scale else ():
+        scale = self._scale or self.scales(tile)
+        for registers in self.accumulators if scale else ():
             for one in registers:
-                self.text.do(f"mul.f32 {one}, {one}, {self._scale}")
+                self.text.do(f"mul.f32 {one}, {one}, {scale}")
 
     def multiply(self, ring: Ring, steps: Value) -> None:
         """Multiply so many steps of a stage, with A and B from shared memory."""

@@ -5,18 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from legalsat.backends.kernel_numbers import KernelNumbers
+from legalsat.backends.ptx.groups import TILE, group_of, told
 from legalsat.backends.ptx.text import MAP_BYTES, Text, Value, address, braced
 from legalsat.extract.kernels.kernel_memory import BARRIER_BYTES
-from legalsat.extract.kernels.product_maps import ROW_BYTES
+from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS
 from legalsat.program.kernel import KernelProgram
 from legalsat.targets import GRANULE_BYTES
 
-# The kernel's parameters behind the tensor maps, in their order, and their types.
-PARAMETERS = {
+# Parameters of every kernel behind the tensor maps, in their order, and their types.
+COMMON = {
     **dict.fromkeys(("m", "n", "k", "tiles_m", "tiles_n", "group"), "u32"),
     **dict.fromkeys(("a", "a_pitch", "c", "c_pitch", "scale_a", "scale_b"), "u64"),
 }
-STEP = "c_step"  # one more behind these, where elements of C lie apart: elements from column to column
+STEP = "c_step"  # where elements of C lie apart: elements from column to column
+
+
+def parameters(plan: KernelNumbers, *, apart: bool) -> dict[str, str]:
+    """Return the parameters of a kernel, in their order, and their types: further ones of a batch, and of groups.
+
+    Args:
+        plan: of the kernel.
+        apart: whether elements of C lie apart.
+    """
+    axes = range(plan.batch)
+    found = COMMON | {f"batch_{i}": "u32" for i in axes} | {f"c_step_{i}": "u64" for i in axes}
+    found |= {STEP: "u64"} if apart else {}
+    return found | ({"ends": "u64", "groups": "u32"} if plan.groups else {})
 
 
 class Ring:
@@ -60,6 +74,7 @@ class Tile:
         m, n: its first row (of its phase) and column. phase: of its rows.
         shift: elements before A's rows in their granule. k_tiles, first_k: how many along k, and the first.
         last_steps: of the last k-tile that hold elements.
+        member: along each axis of a batch, or the group. begin, end: of the group's k, or the end of its rows.
     """
 
     m: Value
@@ -69,13 +84,21 @@ class Tile:
     k_tiles: Value = 0
     first_k: Value = 0
     last_steps: Value = 0
+    member: tuple[Value, ...] = ()
+    begin: Value = 0
+    end: Value = 0
+
+    @property
+    def kept(self) -> tuple[Value, ...]:
+        """What is kept of it while it is stored."""
+        return self.m, self.n, self.phase, self.end, *self.member
 
 
 class Cta:
     """Registers that are the same for all threads of a CTA."""
 
-    def __init__(self, text: Text, plan: KernelNumbers, program: KernelProgram) -> None:
-        self.text, self.plan, self.program = text, plan, program
+    def __init__(self, text: Text, plan: KernelNumbers, program: KernelProgram, types: dict[str, str]) -> None:
+        self.text, self.plan, self.program, self._types = text, plan, program, types
         self.maps = 1 if not plan.phases else plan.phases  # of A
         along_m, along_n, _ = program.cluster
         ctas = program.ctas
@@ -86,10 +109,12 @@ class Cta:
         self.first_tile = text.div(text.put("mov.u32", "%ctaid.x"), ctas)
         self.tile_step = text.div(text.put("mov.u32", "%nctaid.x"), ctas)
         self.tiles = text.put("mul.lo.s32", self.parameter("tiles_m"), self.parameter("tiles_n"))
+        for i in range(plan.batch):
+            self.tiles = text.put("mul.lo.s32", self.tiles, self.parameter(f"batch_{i}"))
 
     def parameter(self, name: str) -> str:
         """Return a register with a parameter."""
-        kind = "u64" if name == STEP else PARAMETERS[name]
+        kind = self._types[name]
         return self.text.put(f"ld.param.{kind}", f"[{name}]", kind="r" if kind == "u32" else "d")
 
     def map(self, number: Value) -> str:
@@ -123,21 +148,21 @@ class Cta:
     def tile(self, number: Value) -> Tile:
         """Return the tile of a number: `group` along m, then along n, so that neighbours in time share operands."""
         text, plan = self.text, self.plan
+        found, number, tiles_m = self._member(number)
         tiles_n, group = self.parameter("tiles_n"), self.parameter("group")
         strip = text.put("mul.lo.s32", group, tiles_n)
         first = text.put("mul.lo.s32", text.div(number, strip), group)
-        rows = text.least(text.sub(self.parameter("tiles_m"), first), group)
+        rows = text.least(text.sub(tiles_m or self.parameter("tiles_m"), first), group)
         within = text.rem(number, strip)
         along_m, along_n = text.add(first, text.rem(within, rows)), text.div(within, rows)
         phase, shift = self._phase(along_m)
         if plan.phase_tiles:
             along_m = text.div(along_m, self.maps)
-        found = Tile(
-            m=text.mul(text.mad(along_m, plan.cluster_m, self.rank_m), plan.tile_m),
-            n=text.mul(text.mad(along_n, plan.cluster_n, self.rank_n), plan.tile_n),
-            phase=phase,
-            shift=shift,
-        )
+        m = text.mul(text.mad(along_m, plan.cluster_m, self.rank_m), plan.tile_m)
+        n = text.mul(text.mad(along_n, plan.cluster_n, self.rank_n), plan.tile_n)
+        found = replace(found, m=text.add(m, found.m), n=n, phase=phase, shift=shift)
+        if plan.k_cut:
+            return self._cut(found)
         elements, all_, k_tiles, first_k = self._along_k(shift)
         step = plan.tile_k // plan.steps
         within = text.rem(text.sub(elements, 1), plan.tile_k)
@@ -147,13 +172,61 @@ class Cta:
             text.do(f"@{inner} mov.b32 {last_steps}, {plan.steps}")
         return replace(found, k_tiles=k_tiles, first_k=first_k, last_steps=last_steps)
 
+    def _member(self, number: Value) -> tuple[Tile, Value, Value]:
+        """Return the member or group of a tile, with the group's first row, the tile's number in it, and tiles along m.
+
+        These are 0 where they are those of every member.
+        """
+        text, plan, member = self.text, self.plan, list[Value]()
+        if plan.rows_cut:
+            tiles_n = self.parameter("tiles_n")
+            group = group_of(self, number, tiles_n)
+            own = told(self, group)
+            first, last = own(0, TILE), own(1, TILE)
+            number = text.sub(number, text.put("mul.lo.s32", first, tiles_n))
+            return Tile(own(0, 0), 0, 0, member=(group,), end=own(1, 0)), number, text.sub(last, first)
+        if plan.batch:
+            each = text.put("mul.lo.s32", self.parameter("tiles_m"), self.parameter("tiles_n"))
+            index = text.div(number, each)
+            number = text.rem(number, each)
+            for i in reversed(range(plan.batch)):
+                extent = self.parameter(f"batch_{i}")
+                member.insert(0, text.rem(index, extent))
+                index = text.div(index, extent)
+        return Tile(0, 0, 0, member=tuple(member)), number, 0
+
+    def _cut(self, tile: Tile) -> Tile:
+        """Return a tile of a group along k, which has as many k-tiles as a kernel needs though they be empty."""
+        text, plan = self.text, self.plan
+        own = told(self, tile.member[0])
+        begin, end = own(0, 0), own(1, 0)
+        needed = text.div(text.add(text.sub(end, begin), plan.tile_k - 1), plan.tile_k)
+        k_tiles = text.most(needed, plan.least_k_tiles)
+        return replace(tile, begin=begin, end=end, k_tiles=k_tiles, last_steps=plan.steps)
+
+    def member_of(self, tile: Tile) -> Value:
+        """Return the number of a tile's member, or of its group."""
+        found, *others = tile.member
+        for i, one in enumerate(others, start=1):
+            found = self.text.put("mad.lo.s32", found, self.parameter(f"batch_{i}"), one)
+        return found
+
+    def c_of(self, tile: Tile) -> str:
+        """Return the address of C, or of the C of a tile's member."""
+        text, found = self.text, self.parameter("c")
+        for i, one in enumerate(tile.member if self.plan.batch else ()):
+            step = text.put("mul.lo.s64", self.parameter(f"c_step_{i}"), self.plan.result_bytes, kind="d")
+            found = text.put("mad.lo.s64", step, text.wide(one), found, kind="d")
+        return found
+
     def stages(self, number: Value) -> Value:
         """Return the stages that a tile takes, 0 where there is no such tile; rows in registers end one stage later."""
         text, plan = self.text, self.plan
         found = text.held(0)
         with text.only(text.when("lt.s32", number, self.tiles)):
-            shift = self.tile(number).shift if plan.phase_tiles else 0
-            text.do(f"mov.b32 {found}, {text.add(self._along_k(shift)[2], int(plan.realign))}")
+            tile = self.tile(number) if plan.phase_tiles or plan.k_cut else None
+            k_tiles = self._along_k(tile.shift if tile else 0)[2] if tile is None or not plan.k_cut else tile.k_tiles
+            text.do(f"mov.b32 {found}, {text.add(k_tiles, int(plan.realign))}")
         return found
 
     def _phase(self, along_m: Value) -> tuple[Value, Value]:
@@ -189,6 +262,10 @@ class Cta:
         """Load the CTA's share of A or B."""
         text, plan = self.text, self.plan
         k = text.mul(text.add(tile.first_k, k_tile), plan.tile_k)
+        axes = plan.a_axes if operand == "A" else plan.b_axes
+        beyond = tile.member[::-1][:axes]
+        if plan.k_cut:  # by a map that ends where the group does
+            k, beyond = text.add(text.sub(WRAPS, text.sub(tile.end, tile.begin)), k), (tile.end, WRAPS)
         full, stage = self.barrier(barrier, ring.stage), self.stage(ring)
         if operand == "A":
             sharing, mine, first_bit = plan.cluster_n, self.rank_n, self.rank_m
@@ -213,9 +290,9 @@ class Cta:
             number: Value = self.maps if operand == "B" else tile.phase
             if operand == "A" and plan.realign:  # a box for each phase
                 number, row = box, text.div(start, self.maps)
-            corner = (k, row) if along_k else (row, late)
+            corner = (*((k, row) if along_k else (row, late)), *beyond)
             text.do(
-                f"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes{cast} "
+                f"cp.async.bulk.tensor.{len(corner)}d.shared::cluster.global.mbarrier::complete_tx::bytes{cast} "
                 f"[{to}], [{self.map(number)}, {braced(map(self._register, corner))}], {full}{ranks}"
             )
 

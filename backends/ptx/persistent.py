@@ -6,7 +6,7 @@ Extents are parameters: one text serves all products of a class, so that it is c
 from __future__ import annotations
 
 from legalsat.backends.kernel_numbers import kernel_numbers
-from legalsat.backends.ptx.cta import PARAMETERS, STEP, Cta
+from legalsat.backends.ptx.cta import Cta, parameters
 from legalsat.backends.ptx.rows import entry
 from legalsat.backends.ptx.text import ENTRY, INDENT, MAP_ALIGNMENT, MAP_BYTES, VERSION, Text
 from legalsat.errors import LegalSatError
@@ -22,7 +22,7 @@ ALIGNMENT = 1024  # of shared memory: where swizzles' patterns begin
 
 def require_rows(gemm: Gemm, kernel: ProductKernel) -> None:
     """Raise `LegalSatError` if an operation of a kernel, or of the one behind, has no row."""
-    if kernel.batch or kernel.groups:
+    if any(kernel.loose) or kernel.clipped or kernel.cuts == "n":
         raise LegalSatError(f'ptx has no row for members of {gemm}, and cute has one; emit "cute"')
     if any(kernel.aligned):
         raise LegalSatError(f'ptx has no row for AlignLines of {kernel}, and cute has one; emit "cute"')
@@ -32,7 +32,7 @@ def require_rows(gemm: Gemm, kernel: ProductKernel) -> None:
         raise LegalSatError(f'ptx has no row for StoreColumns of {kernel}, and cute has one; emit "cute"')
     if kernel.store == "lapped":
         raise LegalSatError(f'ptx has no row for StoreSectors of {kernel}, and cute has one; emit "cute"')
-    if gemm.scaled == "rows":
+    if gemm.scaled == "rows" and not kernel.issues:
         raise LegalSatError(f'ptx has no row for scales of rows of {gemm}, and cute has one; emit "cute"')
     if (added := added_of(gemm, kernel)) is not None:
         raise LegalSatError(
@@ -54,14 +54,14 @@ def emit(gemm: Gemm, kernel: ProductKernel, architecture: str = "") -> str:
     """
     require_rows(gemm, kernel)
     text, plan, program = Text(), kernel_numbers(gemm, kernel), printed_program(kernel, gemm.out_dtype.bytes)
-    cta = Cta(text, plan, program)
+    types = parameters(plan, apart=kernel.store == "elements")
+    cta = Cta(text, plan, program, types)
     entry(cta, kernel, gemm)
     text.do("ret")
     maps = (cta.maps + 1 + (cta.maps if plan.phase_tiles else 1)) * MAP_BYTES
     rows, columns, _ = kernel.tile
-    parameters = [f".param .align {MAP_ALIGNMENT} .b8 maps[{maps}]"]
-    parameters += [f".param .{kind} {name}" for name, kind in PARAMETERS.items()]
-    parameters += [f".param .u64 {STEP}"] * (kernel.store == "elements")
+    entries = [f".param .align {MAP_ALIGNMENT} .b8 maps[{maps}]"]
+    entries += [f".param .{kind} {name}" for name, kind in types.items()]
     cluster = [".explicitcluster", f".reqnctapercluster {program.ctas}, 1, 1"] if program.ctas > 1 else []
     return "\n".join(
         [
@@ -74,7 +74,7 @@ def emit(gemm: Gemm, kernel: ProductKernel, architecture: str = "") -> str:
             f".extern .shared .align {ALIGNMENT} .b8 memory[];",
             "",
             f".visible .entry {ENTRY}(",
-            ",\n".join(INDENT + one for one in parameters),
+            ",\n".join(INDENT + one for one in entries),
             ")",
             f".reqntid {kernel.threads}, 1, 1",
             f".minnctapersm {kernel.blocks}",

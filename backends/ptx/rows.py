@@ -14,6 +14,7 @@ from typing import Any
 from legalsat.backends.known_stages import require_whole_turns
 from legalsat.backends.ptx.consumer import LANES, Consumer, OfTile
 from legalsat.backends.ptx.cta import Cta, Ring, Tile
+from legalsat.backends.ptx.groups import find_groups
 from legalsat.backends.ptx.realign import Realigner
 from legalsat.backends.ptx.store import Store
 from legalsat.backends.ptx.store_elements import ByElements
@@ -415,7 +416,7 @@ def _sync(op: p.Sync, scope: Scope) -> None:
 
 def _use_sums(op: p.UseSums, scope: Scope) -> None:
     assert scope.tile is not None
-    scope.mine.scale()
+    scope.mine.scale(scope.tile)
     scope.out.take(scope.tile)
 
 
@@ -450,6 +451,7 @@ ROWS: dict[type, Callable[[Any, Scope], None]] = {
     p.AwaitGrid: lambda op, scope: scope.text.do("griddepcontrol.wait"),
     p.LaunchDependents: lambda op, scope: scope.text.do("griddepcontrol.launch_dependents"),
     k.Clear: lambda op, scope: scope.mine.clear(),
+    k.FindGroups: lambda op, scope: find_groups(scope.cta),
     k.FindRows: _find_rows,
     k.ReadRows: _read_rows,
     k.MultiplyRows: _multiply_rows,

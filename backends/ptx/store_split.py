@@ -63,7 +63,7 @@ class BySums(Store):
         share = -(-items // plan.split)
         pitch = self.cta.parameter("c_pitch")
         corner = text.put("mad.lo.s64", pitch, text.wide(across), text.wide(along), kind="d")
-        corner = text.put("mad.lo.s64", corner, plan.result_bytes, self.cta.parameter("c"), kind="d")
+        corner = text.put("mad.lo.s64", corner, plan.result_bytes, self.cta.c_of(tile), kind="d")
         line_bytes = text.put("mul.lo.s64", pitch, plan.result_bytes, kind="d")
         odd = text.put("or.b32", text.narrow(corner), text.narrow(line_bytes))
         whole = text.when("eq.s32", text.rem(odd, GRANULE), 0)

@@ -31,7 +31,7 @@ class Held(Store):
             for to, several in zip(kept, grouped(accumulators, len(accumulators) // len(kept)), strict=True):
                 (word,) = packed(text, several, kind)
                 text.do(f"mov.b32 {to}, {word}")
-        for mine, one in ((self.tile.m, tile.m), (self.tile.n, tile.n), (self.tile.phase, tile.phase)):
+        for mine, one in zip(self.tile.kept, tile.kept, strict=False):
             if isinstance(mine, str):
                 text.do(f"mov.b32 {mine}, {one}")
 
@@ -40,7 +40,7 @@ class Held(Store):
         assert isinstance(self.consumer, Fetcher)
         self.tile, atom = tile, part // self.plan.parts
         first, count = self.columns(part)
-        sums, size = self.consumer.fetch(accumulator, atom, first, count), self.plan.result_bytes
+        sums, size = self.consumer.fetch(tile, accumulator, atom, (first, count)), self.plan.result_bytes
         words = [packed(self.text, some, (self.consumer.sums, self.result))[0] for some in grouped(sums, 4 // size)]
         begin = first * size // CORE
         self.kept[atom][begin : begin + len(words)] = words
@@ -60,6 +60,14 @@ class Held(Store):
     def first_column(self, part: int) -> int:
         """Return where a part begins in the tile, with which the last one ends."""
         return min(part % self.plan.parts * self.plan.store_columns, self.plan.tile_n - self.plan.store_columns)
+
+    def send_box(self, map_: str, corner: tuple[Value, ...], source: Value) -> None:
+        """Store a box of the tile's member by a map."""
+        places = (*corner, *self.tile.member[::-1][: self.plan.c_axes])
+        self.text.do(
+            f"cp.async.bulk.tensor.{len(places)}d.global.shared::cta.bulk_group "
+            f"[{map_}, {braced(map(str, places))}], [{source}]"
+        )
 
     def words(self, part: int) -> list[str]:
         """Return the registers of a part."""
@@ -116,10 +124,15 @@ class ByBoxes(Held):
             number = text.add(self.tile.phase, self.cta.maps + 1)
             column = text.add(self.tile.n, self.first_column(part))
             row = text.add(self.tile.m, self.row(part))
-            text.do(
-                "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
-                f"[{self.cta.map(number)}, {{{column}, {row}}}], [{self.buffer(buffer)}]"
-            )
+            if not self.plan.rows_cut:
+                self.send_box(self.cta.map(number), (column, row), self.buffer(buffer))
+                return
+            # Of the window that ends where the box does, or its group.
+            left = text.least(text.sub(self.tile.end, row), self.plan.store_rows)
+            with text.only(text.when("gt.s32", left, 0)):
+                within = text.sub(self.plan.store_rows, left)
+                corner = column, within, text.add(row, left)
+                self.send_box(self.cta.map(number), corner, self.buffer(buffer))
 
 
 class ByColumns(Held):
@@ -196,10 +209,7 @@ class ByColumns(Held):
             row = text.add(text.add(self.tile.m, group_row), text.add(self._row, part // plan.parts * BLOCK_ROWS))
             column = text.add(self.tile.n, text.add(self._column, self.first_column(part)))
             at = text.mad(self.consumer.warp, self._box * SWIZZLE_ROW, self.buffer(buffer))
-            text.do(
-                "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
-                f"[{self.cta.map(self.cta.maps + 1)}, {{{row}, {column}}}], [{at}]"
-            )
+            self.send_box(self.cta.map(self.cta.maps + 1), (row, column), at)
 
 
 class ByRows(Held):
@@ -268,10 +278,10 @@ class ByRows(Held):
             own = text.mad(text.rem(row, CORE), phases, text.div(within, CORE))
             target = text.add(tile.m, text.add(text.sub(row, within), own))
         count = text.least(text.sub(self.cta.parameter("n"), tile.n), plan.tile_n)
-        inside = text.when("lt.s32", target, self.cta.parameter("m"))
+        inside = text.when("lt.s32", target, tile.end if plan.rows_cut else self.cta.parameter("m"))
         size = text.put("selp.b32", text.mul(text.most(count, 0), plan.result_bytes), 0, inside)
         element = text.put("mad.lo.s64", self.cta.parameter("c_pitch"), text.wide(target), text.wide(tile.n), kind="d")
-        return text.put("mad.lo.s64", element, plan.result_bytes, self.cta.parameter("c"), kind="d"), size
+        return text.put("mad.lo.s64", element, plan.result_bytes, self.cta.c_of(tile), kind="d"), size
 
     def _head(self, to: str) -> Value:
         """Return the bytes of a row's first granule that are not its own."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from legalsat.backends.ptx.consumer import LANES, WARP_ROWS, OfTile
+from legalsat.backends.ptx.consumer import BY_ROWS, LANES, WARP_ROWS, OfTile
 from legalsat.backends.ptx.cta import Cta, Ring, Tile
 from legalsat.backends.ptx.descriptors import descriptor, moved
-from legalsat.backends.ptx.text import Value, braced
+from legalsat.backends.ptx.text import Value, braced, grouped
 from legalsat.plans.product_kernel import ISSUED_ROWS, WARPS, ProductKernel
 from legalsat.units.mma import instruction_of
 
@@ -73,8 +73,9 @@ class Fetcher(OfTile):
         """Return registers of C's type, and whose tile they are of, before any was fetched: none."""
         return [[""] * words for _ in range(self.plan.atoms)], Tile(0, 0, 0)
 
-    def fetch(self, accumulator: Value, atom: int, first: int, count: int) -> list[str]:
-        """Return registers with so many columns, from one on, of 16 rows of each warp."""
+    def fetch(self, tile: Tile, accumulator: Value, atom: int, columns: tuple[int, int]) -> list[str]:
+        """Return registers with columns of a tile's accumulator, from one on so many, of 16 rows of each warp."""
+        first, count = columns
         text, found = self.text, list[str]()
         start = text.mad(accumulator, self._kernel.summed_columns, self.columns)
         while count:
@@ -84,9 +85,35 @@ class Fetcher(OfTile):
             text.do(f"tcgen05.ld.sync.aligned.16x256b.x{repeated}.b32 {braced(some)}, [{at}]")
             found, first, count = found + some, first + repeated * CORE, count - repeated * CORE
         text.do("tcgen05.wait::ld.sync.aligned")
-        for one in found if self._scale else ():
-            text.do(f"mul.f32 {one}, {one}, {self._scale}")
+        if self.plan.scaled_by == BY_ROWS:
+            self._scale_rows(tile, found, atom, columns[0])
+            return found
+        scale = self._scale or self.scales(tile)
+        for one in found if scale else ():
+            text.do(f"mul.f32 {one}, {one}, {scale}")
         return found
+
+    def _scale_rows(self, tile: Tile, found: list[str], atom: int, first: int) -> None:
+        """Multiply what was fetched by the scales of its rows and columns; beyond C by what its last ones are."""
+        text, plan, member = self.text, self.plan, self.cta.member_of(tile) if tile.member else 0
+
+        def scale(operand: str, at: Value, end: Value, extent: str, *, of_all: bool) -> str:
+            number = text.least(at, text.sub(end, 1))
+            if not of_all and isinstance(member, str):
+                number = text.put("mad.lo.s32", member, self.cta.parameter(extent), number)
+            base = text.put("cvta.to.global.u64", self.cta.parameter(f"scale_{operand}"), kind="d")
+            return text.put("ld.global.b32", f"[{text.put('mad.wide.s32', number, 4, base, kind='d')}]")
+
+        rows, n = tile.end if plan.rows_cut else self.cta.parameter("m"), self.cta.parameter("n")
+        row = text.add(text.add(tile.m, self.row), text.add(text.div(self.lane, 4), atom * self.atom_rows))
+        of_rows = [scale("a", text.add(row, half), rows, "m", of_all=plan.rows_cut) for half in (0, CORE)]
+        column = text.add(text.mul(text.rem(self.lane, 4), 2), text.add(tile.n, first))
+        for number, four in enumerate(grouped(found, 4)):
+            for side in range(2):
+                beside = scale("b", text.add(column, CORE * number + side), n, "n", of_all=False)
+                for half, of_row in enumerate(of_rows):
+                    one, factor = four[2 * half + side], text.put("mul.f32", of_row, beside)
+                    text.do(f"mul.f32 {one}, {one}, {factor}")
 
 
 def allocate(cta: Cta, columns: int) -> None:

@@ -96,9 +96,7 @@ class ProductClass:
 
 def types_of(gemm: Gemm) -> ProductTypes:
     """Return what rules of products as a whole look at."""
-    members = gemm.members
-    many = {"": "batch" if members.extents else "", "m": "groups of rows", "k": "groups along k"}[members.ragged]
-    return ProductTypes(gemm.dtype.name, sums_of(gemm.dtype).name, gemm.out_dtype.name, many, gemm.scaled)
+    return ProductTypes(gemm.dtype.name, sums_of(gemm.dtype).name, gemm.out_dtype.name, gemm.scaled)
 
 
 def refusals_of(gemm: Gemm, target: Target) -> tuple[Diagnostic, ...]:

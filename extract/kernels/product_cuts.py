@@ -126,8 +126,10 @@ TENSOR_STORES = frozenset({"tma", "rows", "elements"})  # ways out of C of which
 def cuts_of(form: Form, one: ProductClass, unit: str = "wgmma") -> tuple[Cut, ...]:
     """Return the cuts that are open to a form on a matrix unit."""
     if unit == "tcgen05":
-        mended = any((*form.aligned, *form.loose, form.clipped, form.splits, form.slices, one.batch, one.groups))
-        return TENSOR_CUTS if form.store in TENSOR_STORES and form.realign == "none" and not mended else ()
+        mended = any((*form.aligned, *form.loose, form.clipped, form.splits, form.slices))
+        cuts = TENSOR_CUTS if form.store in TENSOR_STORES and form.realign == "none" and not mended else ()
+        far = one.ragged == "k" and one.far
+        return () if far or (one.ragged == "m" and (form.swapped or not _cuts_of_groups(form))) else cuts
     wraps = one.ragged == "k" and not form.clipped
     if (any(form.aligned) and not _alignable(form, one)) or ((any(form.loose) or wraps) and one.far):
         return ()

@@ -263,21 +263,15 @@ class Movement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProductTypes:
-    """The element type of A and B of a product, that of its sums, and that of C.
-
-    `many` is "batch", "groups of rows" or "groups along k" where one kernel computes several products, "" of one;
-    `scaled` is as of `Gemm`.
-    """
+    """The element type of A and B of a product, that of its sums, and that of C; `scaled` is as of `Gemm`."""
 
     element: str
     sums: str
     result: str
-    many: str = ""
     scaled: str = ""
 
     def __str__(self) -> str:
-        whose = f", {self.many}" if self.many else ""
-        whose += f", scaled by {self.scaled}" if self.scaled else ""
+        whose = f", scaled by {self.scaled}" if self.scaled else ""
         return f"product of {self.element}{whose}, sums of {self.sums}, C of {self.result}"
 
 

@@ -74,14 +74,7 @@ EXAMPLES = (
     ),
     Example("PROD001", ProductTypes("fp64", "fp64", "fp64"), ProductTypes("bf16", "fp32", "bf16")),
     Example("PROD002", ProductTypes("bf16", "fp32", "fp64"), ProductTypes("bf16", "fp32", "fp32")),
-    Example("PROD003", ProductTypes("bf16", "fp32", "bf16", "batch"), ProductTypes("bf16", "fp32", "bf16"), "b200"),
     Example("PROD004", ProductTypes("bf16", "fp32", "bf16"), ProductTypes("bf16", "fp32", "bf16"), "a100", "h200"),
-    Example(
-        "PROD005",
-        ProductTypes("e4m3", "fp32", "bf16", scaled="rows"),
-        ProductTypes("e4m3", "fp32", "bf16", scaled="tensor"),
-        "b200",
-    ),
     Example(
         "TILE001", Movement(4, "tcgen05.a", "e2m1", (64, 256)), Movement(8, "tcgen05.a", "e4m3", (64, 128)), "b200"
     ),
