@@ -6,25 +6,41 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from legalsat.backends import first_of, program
+from legalsat.backends import backend_of, first_of, program
 from legalsat.backends.host.guards import KEYWORDS
 from legalsat.backends.host.launcher import TAKEN
 from legalsat.checks import one_of
 from legalsat.errors import LegalSatError
+from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.plan import Plan
 from legalsat.plans.program_plan import Buffer, ProgramPlan
-from legalsat.runtime.program import AddressArgument, Operand, Workspace, needed, span_bytes
+from legalsat.runtime.program import AddressArgument, Operand, Program, Workspace, needed, span_bytes
 from legalsat.runtime.program_kernel import ProgramKernel
 from legalsat.runtime.schedule import Schedule, Turn, turns_of
 
-BACKENDS = ("cute", "triton")  # that print movements as well as products, best first
+BACKENDS = ("cute", "triton")  # that print movements, best first
+PRODUCTS = "ptx"  # which prints products that these do not
+Printer = Callable[[Plan | GemmPlan, str], Program]
 
 
-def schedule(plan: ProgramPlan, backend: str) -> Schedule:
+def printed(plan: Plan | GemmPlan, backend: str) -> Program:
+    """Return the program of a step as a backend prints it, or as that does which prints products alone."""
+    names = dict.fromkeys((backend, PRODUCTS) if isinstance(plan, GemmPlan) else (backend,))
+    found: Program = first_of(names, lambda name: program(plan, name), "prints")[0]
+    return found
+
+
+def schedule(plan: ProgramPlan, backend: str, printer: Printer = printed) -> Schedule:
     """Return the programs of a plan's steps, and where each reads and writes.
+
+    Args:
+        plan: of a program.
+        backend: that prints the steps; products that it has no row for are printed in PTX.
+        printer: of a step.
 
     Raises:
         InvalidInput: no such backend.
-        LegalSatError: the backend does not print a step; the message says which.
+        LegalSatError: neither prints a step; the message says which.
     """
     one_of(backend, "backend", BACKENDS)
     if not plan.target.architecture.startswith("sm_"):
@@ -33,10 +49,9 @@ def schedule(plan: ProgramPlan, backend: str) -> Schedule:
     spaces, turns = list[Workspace](), list[Turn]()
     for number, step in enumerate(plan.steps, start=1):
         try:
-            made = program(step.plan, backend)
+            made = printer(step.plan, backend)
         except LegalSatError as error:
-            others = f"a program's steps are printed by {' or '.join(BACKENDS)} alone"
-            raise LegalSatError(f"step {number}, {step.what}: {error}; {others}") from None
+            raise LegalSatError(f"step {number}, {step.what}: {error}") from None
         ends = {
             operand.name: AddressArgument(place.buffer, place.start + behind[place.buffer])
             for operand, place in zip(made.operands, (*step.reads, step.writes), strict=True)
@@ -67,7 +82,7 @@ def _operand(buffer: Buffer, turns: list[Turn]) -> Operand:
 
 
 def compiled_program(plan: ProgramPlan, backend: str | None = None) -> ProgramKernel:
-    """Return what runs a plan's steps, built; by the first backend that prints all of them when none is named.
+    """Return what runs a plan's steps, built; by the first backend by which all of them are printed when none is named.
 
     Raises:
         LegalSatError: none prints it, or the tool that compiles the texts is missing, or refuses them.
@@ -82,15 +97,24 @@ def compiled_program(plan: ProgramPlan, backend: str | None = None) -> ProgramKe
 def emit_program(plan: ProgramPlan, backend: str) -> str:
     """Return one file of CUDA C++ with all kernels of a plan and what launches them, for backend "cute".
 
+    Products that it has no row for are in it as PTX.
+
     Raises:
         InvalidInput: another backend.
         LegalSatError: as `schedule`.
     """
     from legalsat.backends.cute.cuda_file import cuda_file  # noqa: PLC0415 - backends are imported when they are used
+    from legalsat.backends.host.product import in_file, in_strings  # noqa: PLC0415 - likewise
+
+    def in_c(step: Plan | GemmPlan, name: str) -> Program:
+        made = printed(step, name)
+        return in_file(made, step.before) if isinstance(step, GemmPlan) and backend_of(made) == PRODUCTS else made
 
     one_of(backend, "backend", ("cute",))
-    made = _in_c(schedule(plan, backend))
-    return cuda_file(made, f"{made.subject}, on {plan.target}: {len(plan.steps)} steps", "program")
+    made = _in_c(schedule(plan, backend, in_c))
+    title = f"{made.subject}, on {plan.target}: {len(plan.steps)} steps"
+    some = [turn.program for turn in made.turns if backend_of(turn.program) == PRODUCTS]
+    return cuda_file(made, title, "program", **in_strings(some))
 
 
 def _in_c(made: Schedule) -> Schedule:

@@ -38,8 +38,8 @@ HOST, STREAM = 0x300000000, 77
 JUNK = 0xA5
 
 
-def planned(name: str, *, little: bool = False) -> ProgramPlan:
-    return ls.synthesize((programs(small) if little else programs())[name], "h200")
+def planned(name: str, *, little: bool = False, gpu: str = "h200") -> ProgramPlan:
+    return ls.synthesize((programs(small) if little else programs())[name], gpu)
 
 
 class Simulated:
@@ -89,10 +89,11 @@ class Simulated:
         return begin + offsets(tensor)[..., None] + np.arange(tensor.dtype.bytes)
 
 
+@pytest.mark.parametrize("gpu", ["h200", "b200"])
 @pytest.mark.parametrize("name", list(programs()))
-def test_turns_at_their_addresses_compute_the_program_at_every_call(name: str) -> None:
+def test_turns_at_their_addresses_compute_the_program_at_every_call(name: str, gpu: str) -> None:
     """What is made once is not made again, and what others write in between does not touch it."""
-    plan = planned(name, little=True)
+    plan = planned(name, little=True, gpu=gpu)
     simulated = Simulated(schedule(plan, "cute"))
     constants = [one.constant for one in plan.operator.inputs]
     first = numbers(plan.operator, 1)
@@ -217,13 +218,26 @@ def test_what_no_kernel_is_printed_for_is_said() -> None:
     with pytest.raises(InvalidInput, match="triton"):
         plan.compile("ptx")
     x, w = (ls.Value(name, Tensor((64, 64), "bf16")) for name in "xw")
-    other = ls.synthesize(ls.Program(y=x @ w.T), "b200")
-    with pytest.raises(LegalSatError, match=r"step 1, x @ w.T: .*FetchSums.* printed by cute or triton alone"):
-        other.emit("cute")
     with pytest.raises(LegalSatError, match="a100"):
         ls.synthesize(ls.Program(y=x @ w.T), "a100")
     with pytest.raises(InvalidInput, match="matrix"):
         ls.Value("x", Tensor((2, 64, 64), "bf16"))
+
+
+@pytest.mark.parametrize("name", ["an odd k between two products", "columns of a product"])
+def test_products_that_cute_does_not_print_are_in_ptx(name: str) -> None:
+    """Each step is printed by the first backend that can; a file holds PTX in strings, and CUDA C++ around it."""
+    plan = planned(name, gpu="b200")
+    products: list[Any] = [one.plan for one in plan.steps if one.plan.operator.term == PRODUCT]
+    made = schedule(plan, "cute")
+    builders = {"multiply" if "tcgen05.mma" in one.program.text else "move": one.program.builder for one in made.turns}
+    assert builders["multiply"].endswith("ptx.program") and products
+    text = plan.emit("cute")
+    assert text.count("static char const ptx[] =") == len(
+        {one.emit("ptx").partition(".version")[2] for one in products}
+    )
+    assert "triton" not in text and 'extern "C" int run(' in text
+    assert ProgramKernel(made).schedule.texts == made.texts
 
 
 def test_names_that_cplusplus_takes_are_others_in_a_file() -> None:

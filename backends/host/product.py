@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from legalsat.backends import program
 from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.relayouts import with_relayouts
 from legalsat.extract.moved.relayouts import relayouts_of
-from legalsat.plans.gemm_plan import GemmPlan
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.plans.gemm_plan import GemmPlan, InFront
 from legalsat.runtime.open_program import OpenProgram
 from legalsat.runtime.program import Program
 
@@ -25,24 +26,28 @@ def emit_product(plan: GemmPlan) -> str:
     made = program(plan, "ptx")
     if isinstance(made, OpenProgram):
         ways = [
-            replace(one, program=_in_file(one.program, plan, where.kernel))
+            replace(one, program=in_file(one.program, relayouts_of(plan.operator, where.kernel, plan.target)))
             for one, where in zip(made.choices, plan.choices, strict=True)
         ]
         made = replace(made, choices=tuple(ways))
         found = [one.program for one in ways]
     else:
-        made = _in_file(made, plan, plan.kernel)
+        made = in_file(made, plan.before)
         found = [made]
-    kernels = {(one.text, recipe.entry): f'loaded("{recipe.entry}")' for one in found for recipe in one.recipes}
     title = f"{made.subject}, on {plan.target}: a kernel in PTX, assembled by the driver at the first call"
-    texts = {one.text: _loading(one.text) for one in found}
-    return cuda_file(made, title, "product", kernels=kernels, in_place_of=texts)
+    return cuda_file(made, title, "product", **in_strings(found))
 
 
-def _in_file(made: Program, plan: GemmPlan, kernel: ProductKernel | None) -> Program:
-    """Return a program whose relayouts are in CUDA C++, as the plan with that kernel has them."""
-    before = plan.before if kernel is None else relayouts_of(plan.operator, kernel, plan.target)
+def in_file(made: Program, before: Iterable[InFront]) -> Program:
+    """Return a program whose relayouts are in CUDA C++, as a plan has them."""
     return with_relayouts(replace(made, before=()), before, "cute")
+
+
+def in_strings(programs: Iterable[Program]) -> dict[str, Any]:
+    """Return what a file in CUDA C++ has of programs in PTX: strings of them, and what hands out their kernels."""
+    found = list(programs)
+    kernels = {(one.text, recipe.entry): f'loaded("{recipe.entry}")' for one in found for recipe in one.recipes}
+    return {"kernels": kernels, "in_place_of": {one.text: _loading(one.text) for one in found}}
 
 
 def _loading(text: str) -> str:

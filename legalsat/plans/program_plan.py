@@ -162,9 +162,11 @@ class ProgramPlan:
     def emit(self, backend: str = "cute") -> str:
         """Return one file of CUDA C++ that needs LegalSAT no more: all kernels, and `run`, which launches them in turn.
 
+        Products on tcgen05 are in it in PTX, which the driver assembles at the first call.
+
         Raises:
             InvalidInput: another backend than "cute", which alone prints what launches several kernels.
-            LegalSatError: it does not print a step, and the message says which.
+            LegalSatError: it does not print a step, nor does "ptx"; the message says which.
         """
         from legalsat.backends.composed import emit_program  # noqa: PLC0415 - backends import plans
 
@@ -174,7 +176,8 @@ class ProgramPlan:
         """Return what runs the steps: `y = kernel(x, w)` with torch tensors or any DLPack arrays, inputs in order.
 
         Args:
-            backend: "cute" or "triton"; the first that prints every step when left out.
+            backend: "cute" or "triton", beside which "ptx" prints products that it does not; the first by which every
+                step is printed when left out.
 
         Raises:
             LegalSatError: no backend prints every step, or what compiles the texts is missing. No GPU is needed for
