@@ -40,13 +40,36 @@ CUTLASS_DEVICE void store_granule(unsigned long long to, Granule const &one) {
                  : "memory");
 }
 
-// Stores one element of C, of those in shared memory.
-CUTLASS_DEVICE void store_element(unsigned long long to, uint32_t from) {
-    if constexpr (sizeof(plan::Result) == 2) {
-        asm volatile("{ .reg .b16 h; ld.shared.b16 h, [%1]; st.global.b16 [%0], h; }" ::"l"(to), "r"(from) : "memory");
-    } else if constexpr (sizeof(plan::Result) == 1) {
-        asm volatile("{ .reg .b16 h; ld.shared.b8 h, [%1]; st.global.b8 [%0], h; }" ::"l"(to), "r"(from) : "memory");
+// Lays a pair of elements of C down, which are words of their own, halves of the first one, or bytes of it.
+CUTLASS_DEVICE void lay_pair(uint32_t to, uint32_t first, uint32_t second) {
+    if constexpr (sizeof(plan::Result) == 1) {
+        asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "r"(first) : "memory");
+    } else if constexpr (sizeof(plan::Result) == 2) {
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(first) : "memory");
     } else {
-        asm volatile("{ .reg .b32 h; ld.shared.b32 h, [%1]; st.global.b32 [%0], h; }" ::"l"(to), "r"(from) : "memory");
+        asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(first), "r"(second) : "memory");
+    }
+}
+
+// An element of C, from shared memory.
+CUTLASS_DEVICE uint32_t element_at(uint32_t from) {
+    uint32_t found;
+    if constexpr (sizeof(plan::Result) == 1) {
+        asm volatile("ld.shared.u8 %0, [%1];" : "=r"(found) : "r"(from));
+    } else if constexpr (sizeof(plan::Result) == 2) {
+        asm volatile("ld.shared.u16 %0, [%1];" : "=r"(found) : "r"(from));
+    } else {
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(found) : "r"(from));
+    }
+    return found;
+}
+
+CUTLASS_DEVICE void store_element(unsigned long long to, uint32_t one) {
+    if constexpr (sizeof(plan::Result) == 1) {
+        asm volatile("st.global.u8 [%0], %1;" ::"l"(to), "r"(one) : "memory");
+    } else if constexpr (sizeof(plan::Result) == 2) {
+        asm volatile("st.global.u16 [%0], %1;" ::"l"(to), "r"(one) : "memory");
+    } else {
+        asm volatile("st.global.u32 [%0], %1;" ::"l"(to), "r"(one) : "memory");
     }
 }

@@ -27,7 +27,7 @@ STORES = {
     "turned": ("turn_tiles", "store_turned"),
     "columns": ("turn_tiles", "granule", "store_by_columns"),
     "rows": ("store_warps", "granule", "lay_rows", "store_by_rows"),
-    "lapped": ("store_warps", "granule", "lay_rows", "store_by_sectors"),
+    "lapped": ("store_warps", "granule", "lay_rows", "store_by_rows"),
     "elements": ("store_warps", "granule", "lay_rows", "store_by_elements"),
     "sums": ("store_split",),
 }

@@ -59,7 +59,7 @@ CUTLASS_DEVICE void store_ends(Cta const &cta, Tile const &tile, uint32_t staged
 #pragma unroll 1
         for (int i = lane % lanes; i < front - min(head, front) + end - back; i += lanes) {
             int const ahead = front - min(head, front), element = i < ahead ? i : back - head + i - ahead;
-            store_element(own.start + element * result_bytes, staged + turned_place(line, element));
+            store_element(own.start + element * result_bytes, element_at(staged + turned_place(line, element)));
         }
     }
 }
@@ -74,7 +74,7 @@ CUTLASS_DEVICE void store_apart(Cta const &cta, Tile const &tile, uint32_t stage
         for (int i = 0; i < (turned_rows + warp_lanes - 1) / warp_lanes; ++i) {
             int const element = i * warp_lanes + lane;
             if (element < own.count) {
-                store_element(own.start + element * (row_step * result_bytes), staged + turned_place(line, element));
+                store_element(own.start + element * (row_step * result_bytes), element_at(staged + turned_place(line, element)));
             }
         }
     }

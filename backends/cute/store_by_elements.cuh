@@ -9,10 +9,10 @@ CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp
     __syncwarp();
 #pragma unroll 1
     for (int row = 0; row < count; ++row) {
-        uint32_t const from = staged + row * store_pitch + rows.head(row);
+        uint32_t const from = staged + laid_at(row, int(rows.at(row)));
 #pragma unroll 1
         for (int column = lane; column * result_bytes < rows.bytes; column += warp_lanes) {
-            store_element(start + row * rows.step + column * apart, from + column * result_bytes);
+            store_element(start + row * rows.step + column * apart, element_at(from + column * result_bytes));
         }
     }
 }

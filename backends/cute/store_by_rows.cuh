@@ -1,39 +1,103 @@
-// Rows of C at any address: whole granules first, then both ends of each row, whose granules belong to neighbours as
-// well, element by element: those of an end at once, since L2 counts writes by sectors.
-template <int part, int buffer>
-CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp, int lane) {
-    uint32_t const staged = shared_address(buffer_of(cta, group, warp, buffer));
-    Rows const rows = rows_of(cta, held.tile, first_row<part>(group, warp) + 8 * (part % plan::parts));
-    int const count = min(rows.count, 8);
-    __syncwarp();
-    constexpr int turns = 8 / rows_at_once * row_spans, together = turns < at_once ? turns : at_once;
-#pragma unroll 1
-    for (int begin = 0; begin < turns; begin += together) {
-        Granule found[together];
-        unsigned long long to[together];
+// Rows of C at any address. Their granules leave whole, eight lanes to a row; both ends of each row, whose granules
+// belong to neighbours as well, leave from registers, but the end of C's columns, which is anywhere in them. Tiles that
+// lap over the next one store whole sectors alone, and ends where C's rows begin and end.
+
+constexpr int row_lanes = 8, rows_at_once = warp_lanes / row_lanes, row_bytes = row_lanes * granule;
+// From the beginning of a sector on, since L2 counts writes by sectors; that may be one granule more.
+constexpr int sector = 32, whole_granules = row_granules + (plan::lap ? 0 : 1);
+constexpr int row_spans = (whole_granules + row_lanes - 1) / row_lanes;  // granules of a row that a lane has
+constexpr int at_once = row_spans < 4 ? row_spans : 4;                   // such granules that are on their way
+constexpr int tile_bytes = plan::tile_n * result_bytes, own_bytes = tile_bytes - plan::lap * result_bytes;
+
+static_assert(tile_bytes >= granule, "ends of rows lie in their first and last granule");
+
+// Of eight rows what a tile stores, in bytes from where each begins in it, by its address.
+struct Own {
+    int bytes;         // of a row in this tile
+    bool late, early;  // whether rows begin before the tile, and end behind what is its own
+    CUTLASS_DEVICE int first(int at) const {
+        return late ? -at & (sector - 1) : plan::lap ? -at & (granule - 1) : -(at & (sector - 1));
+    }
+    CUTLASS_DEVICE int last(int at) const { return early ? own_bytes + (-(at + own_bytes) & (sector - 1)) : bytes; }
+};
+
+// A granule that lies so many bytes late in shared memory, where the next element follows.
+CUTLASS_DEVICE void advance(Granule &one, uint32_t next, int late) {
 #pragma unroll
-        for (int n = 0; n < together; ++n) {
-            int const row = (begin + n) / row_spans * rows_at_once + lane / row_lanes;
-            int const span = (begin + n) % row_spans, head = rows.head(row);
-            int const at = (span * row_lanes + lane % row_lanes + (head > 0)) * granule;  // from the row's first granule
-            bool const whole = row < count && at + granule <= head + rows.bytes;
-            to[n] = whole ? rows.start + row * rows.step - head + at : 0;
-            if (whole) found[n] = granule_at(staged + row * store_pitch + at);
-        }
+    for (int i = 0; i < 4; ++i) {
+        uint32_t const low = one.word[i], high = i < 3 ? one.word[i + 1] : next;
+        one.word[i] = result_bytes < 4 ? __funnelshift_r(low, high, 8 * late) : late ? high : low;
+    }
+}
+
+// Stores the elements between two of the last ones before an eighth of columns, of the row that a lane holds a part of.
+template <int half, int behind>
+CUTLASS_DEVICE void store_end(Kept const &kept, unsigned long long start, int begin, int end, int lane) {
+    constexpr int eights = result_bytes == 1 ? 2 : 1;  // of columns, that hold a granule
 #pragma unroll
-        for (int n = 0; n < together; ++n) {
-            if (to[n]) store_granule(to[n], found[n]);
+    for (int i = 0; i < 2 * eights; ++i) {
+        constexpr int first = behind - eights;
+        int const element = (first + i / 2) * 8 + lane % 4 * 2 + i % 2;
+        if (element >= begin & element < end) {
+            store_element(start + element * result_bytes, kept_element(kept, first + i / 2, half, i % 2));
         }
     }
-    constexpr int elements = granule / result_bytes;
-    int const late = lane / elements % 2, element = lane % elements * result_bytes;
-#pragma unroll 2
-    for (int row = lane / (2 * elements); row < 8; row += warp_lanes / (2 * elements)) {
-        int const head = rows.head(row), end = head + rows.bytes;
-        int const front = head ? min(granule, end) : 0, back = max(end / granule * granule, front);
-        int const at = (late ? back : 0) + element;
-        if (row < count && at >= head && at < (late ? end : front)) {
-            store_element(rows.start + row * rows.step - head + at, staged + row * store_pitch + at);
+}
+
+template <int part, int buffer>
+CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp, int lane) {
+    constexpr int half = part % plan::parts, whole_elements = granule / result_bytes;
+    uint32_t const staged = shared_address(buffer_of(cta, group, warp, buffer));
+    Tile const &tile = held.tile;
+    Rows const rows = rows_of(cta, tile, first_row<part>(group, warp) + 8 * half);
+    Own const own{rows.bytes, plan::lap && tile.n > 0, plan::lap && tile.n + plan::tile_n < cta.sizes.n};
+    bool const idle = own.late && tile.n + plan::lap >= cta.sizes.n;  // the tile before has all columns
+    int const count = idle ? 0 : min(rows.count, 8);
+    __syncwarp();
+#pragma unroll 1
+    for (int row = lane / row_lanes; row < count; row += rows_at_once) {
+        unsigned long long const start = rows.at(row);
+        int const at = int(start), late = late_by(at), last = own.last(at), most = max(last - granule, 0);
+        int const first = (last < granule ? -row_spans * row_bytes : own.first(at)) + lane % row_lanes * granule;
+        uint32_t const from = staged + laid_at(row, at) - late + first;
+        unsigned long long const to = start + first;
+#pragma unroll
+        for (int span = 0; span < row_spans; span += at_once) {
+            Granule found[at_once];
+            uint32_t next[at_once];
+            bool whole[at_once];
+#pragma unroll
+            for (int i = 0; i < at_once; ++i) {
+                int const begin = (span + i) * row_bytes;
+                whole[i] = span + i < row_spans && unsigned(first + begin) <= unsigned(most);
+                if (whole[i]) found[i] = granule_at(from + begin);
+                if (whole[i] & late > 0) next[i] = element_at(from + begin + granule);
+            }
+#pragma unroll
+            for (int i = 0; i < at_once; ++i) {
+                advance(found[i], next[i], late);
+                if (whole[i]) store_granule(to + (span + i) * row_bytes, found[i]);
+            }
         }
+    }
+    if (own.late && own.early) return;
+    Kept const &kept = held.kept[part / plan::parts];
+    int const mine = lane / 4;
+    unsigned long long const start = rows.at(mine);
+    int const at = int(start) / result_bytes, elements = mine < count ? rows.bytes / result_bytes : 0;
+    int const ahead = min(-at & (whole_elements - 1), elements), behind = at + elements & (whole_elements - 1);
+    if (!own.late) store_end<half, result_bytes == 1 ? 2 : 1>(kept, start, 0, ahead, lane);
+    if (own.early) return;
+    if (rows.bytes == tile_bytes) {
+        store_end<half, plan::tile_n / 8>(kept, start, elements - behind, elements, lane);
+        return;
+    }
+#pragma unroll 1
+    for (int row = lane / whole_elements; row < count; row += warp_lanes / whole_elements) {
+        unsigned long long const start = rows.at(row);
+        int const at = int(start), whole = -at & (granule - 1);  // bytes before the first granule
+        int const back = max(rows.bytes - (at + rows.bytes & (granule - 1)), whole);
+        int const from = back + lane % whole_elements * result_bytes;
+        if (from < rows.bytes) store_element(start + from, element_at(staged + laid_at(row, at) + from));
     }
 }

@@ -1,0 +1,130 @@
+"""Rows of C that begin anywhere, stored by the same C++ on a host, lane by lane, with guards around C."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from legalsat.backends.cute.product import part
+
+HOST = Path(__file__).with_name("stored_rows_host.h")
+GUARD, ROWS = 256, 16  # bytes around C, and rows of a warp's part
+KINDS = {1: ("uint8_t", np.uint8), 2: ("uint16_t", np.uint16), 4: ("uint32_t", np.uint32)}
+SECTOR = 32
+
+# Bytes of an element, columns of a tile, and those that it computes of the next one's.
+KERNELS = [
+    *((size, columns, 0) for size in (2, 4) for columns in (8, 16, 24, 48, 64, 72, 128, 176, 192, 256)),
+    *((1, columns, 0) for columns in (16, 48, 64, 80, 128, 192, 256)),
+    *((size, columns, SECTOR // size) for size in (2, 4) for columns in (128, 176, 192, 256)),
+]
+
+
+def text(size: int, columns: int, lap: int) -> str:
+    """Return one kernel's parts in a namespace, and a function that stores a warp's rows of one tile."""
+    name, pitch = f"of_{size}_{columns}_{lap}", ((columns * size // 16 + 1) | 1) * 16
+    plan = f"""
+        using Result = {KINDS[size][0]};
+        constexpr int tile_n = {columns}, lap = {lap}, parts = 2, buffer_bytes = {8 * pitch};
+        constexpr bool phase_tiles = false, realign = false, rows_cut = false;"""
+    return f"""
+namespace {name} {{
+namespace plan {{ {plan} }}
+using Kept = uint32_t[{columns * size // 8}];
+struct Held {{ Kept kept[1]; Tile tile; }};
+inline void lay_pair(uint32_t to, uint32_t first, uint32_t second) {{
+    uint32_t const both[2] = {{first, second}};
+    write_shared(to, 2 * {size}, both);
+}}
+inline uint32_t element_at(uint32_t from) {{ uint32_t found = 0; read_shared(from, {size}, &found); return found; }}
+inline void store_element(unsigned long long to, uint32_t one) {{ write_c_bytes(to, {size}, &one); }}
+{part("lay_rows")}
+{part("store_by_rows")}
+template <int half> void stored(Cta const &cta, Held const *held) {{
+    Accumulator const none[1] = {{}};
+    std::fill(shared.written, shared.written + sizeof(shared.written), false);
+    for (int lane = 0; lane < 32; ++lane) write_c<half, 0>(cta, held[lane], none, 0, 0, lane);
+    for (int lane = 0; lane < 32; ++lane) read_c<half, 0>(cta, held[lane], 0, 0, lane);
+}}
+}}
+extern "C" void run_{name}(unsigned long long c, long long pitch, int m, int n, int at_m, int at_n,
+                           {KINDS[size][0]} const *values) {{
+    {name}::Held held[32] = {{}};
+    Cta const cta{{{{c, pitch, m, n}}}};
+    for (int lane = 0; lane < 32; ++lane) {{
+        held[lane].tile = {{at_m, at_n, 0, 0}};
+        for (int row = lane / 4; row < 16; row += 8)
+            for (int i = 0; i < {columns} / 4; ++i) {{  // two of each eight
+                int const column = i / 2 * 8 + lane % 4 * 2 + i % 2, half = row / 8;
+                int const number = i / 2 * 4 + half * 2 + i % 2;  // as an accumulator holds them
+                auto *kept = reinterpret_cast<{KINDS[size][0]} *>(held[lane].kept[0]);
+                kept[number] = values[row * {columns} + column];
+            }}
+    }}
+    {name}::stored<0>(cta, held);
+    {name}::stored<1>(cta, held);
+}}"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("stored")
+    source, made = folder / "stored.cpp", folder / "stored.so"
+    ends = """
+extern "C" void begin(uint8_t *c, int *times, long long size) {
+    c_bytes = c; c_times = times; c_size = size; faults = 0;
+}
+extern "C" int found() { return faults; }"""
+    source.write_text("\n".join([f'#include "{HOST}"', *(text(*one) for one in KERNELS), ends]))
+    flags = ["-std=c++17", "-O0", "-w", "-shared", "-fPIC"]
+    subprocess.run(["g++", *flags, "-o", str(made), str(source)], check=True)
+    return ctypes.CDLL(str(made))
+
+
+def cases(size: int, columns: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield extents of C, its pitch in elements, and in which element of its first sector it begins."""
+    rng = np.random.default_rng(1000 * size + columns)
+    for n in (1, columns - 1, columns, columns + 1, 2 * columns - 3, *rng.integers(2, 3 * columns, 12)):
+        m = int(rng.integers(1, 2 * ROWS + 2))
+        yield m, int(n), int(n + rng.choice((0, 0, 1, rng.integers(0, 40)))), int(rng.integers(0, SECTOR // size))
+
+
+@pytest.mark.parametrize(("size", "columns", "lap"), KERNELS)
+def test_rows_that_begin_anywhere_are_stored_once_and_nothing_else_is(
+    library: ctypes.CDLL, size: int, columns: int, lap: int
+) -> None:
+    """What a tile lacks is poison; each byte of C is written once, from aligned places that were written before."""
+    kind = KINDS[size][1]
+    for m, n, pitch, late in cases(size, columns):
+        rng = np.random.default_rng(m * n)
+        expected = rng.integers(0, 200, (m, n)).astype(kind)
+        room = np.zeros(4 * GUARD + m * pitch * size, np.uint8)
+        first = -room.ctypes.data % SECTOR + GUARD + late * size
+        times = np.zeros(len(room), np.int32)
+        library.begin(
+            ctypes.c_void_p(room.ctypes.data), ctypes.c_void_p(times.ctypes.data), ctypes.c_longlong(len(room))
+        )
+        store = getattr(library, f"run_of_{size}_{columns}_{lap}")
+        for at_m in range(0, m, ROWS):
+            for at_n in range(0, n, columns - lap):
+                tile = np.full((ROWS, columns), 255, kind)
+                inside = expected[at_m : at_m + ROWS, at_n : at_n + columns]
+                tile[: inside.shape[0], : inside.shape[1]] = inside
+                store(
+                    ctypes.c_ulonglong(room.ctypes.data + first), ctypes.c_longlong(pitch),
+                    *(ctypes.c_int(one) for one in (m, n, at_m, at_n)), ctypes.c_void_p(tile.ctypes.data),
+                )  # fmt: skip
+        assert library.found() == 0
+        own = np.zeros(len(room), np.int32)
+        whole = np.zeros_like(room)
+        for row in range(m):
+            begin = first + row * pitch * size
+            own[begin : begin + n * size] = 1
+            whole[begin : begin + n * size] = np.frombuffer(expected[row].tobytes(), np.uint8)
+        assert np.array_equal(times, own), (m, n, pitch, late)
+        assert np.array_equal(room, whole), (m, n, pitch, late)
