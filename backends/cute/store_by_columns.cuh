@@ -74,7 +74,8 @@ CUTLASS_DEVICE void store_apart(Cta const &cta, Tile const &tile, uint32_t stage
         for (int i = 0; i < (turned_rows + warp_lanes - 1) / warp_lanes; ++i) {
             int const element = i * warp_lanes + lane;
             if (element < own.count) {
-                store_element(own.start + element * (row_step * result_bytes), element_at(staged + turned_place(line, element)));
+                uint32_t const one = element_at(staged + turned_place(line, element));
+                store_element(own.start + element * (row_step * result_bytes), one);
             }
         }
     }

@@ -101,7 +101,7 @@ SUMMED_LAUNCH = 3025.0  # of the kernel behind that adds slices up
 SUMMED_SHARE = 0.729  # of the datasheet's bandwidth, for what it reads and writes
 SUM_BYTES = 4  # of an element of what a slice gives
 TURN, OVERLAP = 10.2, 3.39  # the norms in which what happens at once adds up: in a turn along k, and in all
-# Of a tile, of each group of rows, on the average of routings (first choices among 340 kernels of 49 products, both GPUs).
+# Of a tile, of each group of rows, on the average of routings (340 kernels of 49 products, on both GPUs).
 UNFILLED = 0.6
 ROUNDING = 0.1  # of predicted nanoseconds
 
