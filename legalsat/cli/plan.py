@@ -161,9 +161,11 @@ def _in_file(args: Namespace) -> tuple[Any, Target]:
 def _text_of(file: str) -> str | None:
     """Return what a file holds if that is text for people; None for a plan, which is a JSON object."""
     if not Path(file).is_file():
+        if len(file.split()) > 1:
+            raise InvalidInput(f"{file[:80]} is no file; what is pasted text itself goes behind --text")
         size = f"; did you mean --shape {file}?" if re.fullmatch(r"[0-9]+([x,][0-9]+)+", file) else ""
         raise InvalidInput(
-            f"{file} is no file; give a plan that `synthesize --json --output` wrote, or pasted text{size}"
+            f"{file} is no file; give a plan that `synthesize --json --output` wrote, or one of pasted text{size}"
         )
     try:
         text = Path(file).read_text(encoding="utf-8")
