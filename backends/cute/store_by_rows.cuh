@@ -8,12 +8,12 @@ constexpr int sector = 32, whole_granules = row_granules + (plan::lap ? 0 : 1);
 constexpr int row_spans = (whole_granules + row_lanes - 1) / row_lanes;  // granules of a row that a lane has
 constexpr int at_once = row_spans < 4 ? row_spans : 4;                   // such granules that are on their way
 constexpr int tile_bytes = plan::tile_n * result_bytes, own_bytes = tile_bytes - plan::lap * result_bytes;
-
+constexpr int granule_eights = result_bytes == 1 ? 2 : 1;  // of columns, that hold a granule
 static_assert(tile_bytes >= granule, "ends of rows lie in their first and last granule");
 
-// Of eight rows what a tile stores, in bytes from where each begins in it, by its address.
+// Of rows what a tile stores, in bytes from where each begins in it, by its address.
 struct Own {
-    int bytes;         // of a row in this tile
+    int count, bytes;  // of rows, of the eight of a part, and of a row in this tile
     bool late, early;  // whether rows begin before the tile, and end behind what is its own
     CUTLASS_DEVICE int first(int at) const {
         return late ? -at & (sector - 1) : plan::lap ? -at & (granule - 1) : -(at & (sector - 1));
@@ -30,32 +30,10 @@ CUTLASS_DEVICE void advance(Granule &one, uint32_t next, int late) {
     }
 }
 
-// Stores the elements between two of the last ones before an eighth of columns, of the row that a lane holds a part of.
-template <int half, int behind>
-CUTLASS_DEVICE void store_end(Kept const &kept, unsigned long long start, int begin, int end, int lane) {
-    constexpr int eights = result_bytes == 1 ? 2 : 1;  // of columns, that hold a granule
-#pragma unroll
-    for (int i = 0; i < 2 * eights; ++i) {
-        constexpr int first = behind - eights;
-        int const element = (first + i / 2) * 8 + lane % 4 * 2 + i % 2;
-        if (element >= begin & element < end) {
-            store_element(start + element * result_bytes, kept_element(kept, first + i / 2, half, i % 2));
-        }
-    }
-}
-
-template <int part, int buffer>
-CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp, int lane) {
-    constexpr int half = part % plan::parts, whole_elements = granule / result_bytes;
-    uint32_t const staged = shared_address(buffer_of(cta, group, warp, buffer));
-    Tile const &tile = held.tile;
-    Rows const rows = rows_of(cta, tile, first_row<part>(group, warp) + 8 * half);
-    Own const own{rows.bytes, plan::lap && tile.n > 0, plan::lap && tile.n + plan::tile_n < cta.sizes.n};
-    bool const idle = own.late && tile.n + plan::lap >= cta.sizes.n;  // the tile before has all columns
-    int const count = idle ? 0 : min(rows.count, 8);
-    __syncwarp();
+// The granules of rows that are C's and the tile's alone.
+CUTLASS_DEVICE void store_granules(Rows const &rows, Own const &own, uint32_t staged, int lane) {
 #pragma unroll 1
-    for (int row = lane / row_lanes; row < count; row += rows_at_once) {
+    for (int row = lane / row_lanes; row < own.count; row += rows_at_once) {
         unsigned long long const start = rows.at(row);
         int const at = int(start), late = late_by(at), last = own.last(at), most = max(last - granule, 0);
         int const first = (last < granule ? -row_spans * row_bytes : own.first(at)) + lane % row_lanes * granule;
@@ -80,24 +58,50 @@ CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp
             }
         }
     }
-    if (own.late && own.early) return;
-    Kept const &kept = held.kept[part / plan::parts];
-    int const mine = lane / 4;
+}
+
+// Of the elements of a granule, the last ones before a column, those between two, of the row that a lane has a part of.
+template <int half, int before>
+CUTLASS_DEVICE void store_end(Kept const &kept, unsigned long long start, int begin, int end, int lane) {
+    constexpr int first = before / 8 - granule_eights;
+#pragma unroll
+    for (int i = 0; i < 2 * granule_eights; ++i) {
+        int const element = (first + i / 2) * 8 + lane % 4 * 2 + i % 2;
+        if (element >= begin & element < end) {
+            store_element(start + element * result_bytes, kept_element(kept, first + i / 2, half, i % 2));
+        }
+    }
+}
+
+// Both ends of rows, whose granules belong to neighbours as well.
+template <int half>
+CUTLASS_DEVICE void store_ends(Rows const &rows, Own const &own, Kept const &kept, uint32_t staged, int lane) {
+    constexpr int whole = granule / result_bytes;  // elements of a granule
+    int const mine = lane / 4, elements = mine < own.count ? own.bytes / result_bytes : 0;
     unsigned long long const start = rows.at(mine);
-    int const at = int(start) / result_bytes, elements = mine < count ? rows.bytes / result_bytes : 0;
-    int const ahead = min(-at & (whole_elements - 1), elements), behind = at + elements & (whole_elements - 1);
-    if (!own.late) store_end<half, result_bytes == 1 ? 2 : 1>(kept, start, 0, ahead, lane);
+    int const at = int(start) / result_bytes, ahead = -at & (whole - 1), behind = at + elements & (whole - 1);
+    if (!own.late) store_end<half, 8 * granule_eights>(kept, start, 0, min(ahead, elements), lane);
     if (own.early) return;
-    if (rows.bytes == tile_bytes) {
-        store_end<half, plan::tile_n / 8>(kept, start, elements - behind, elements, lane);
-        return;
-    }
+    if (own.bytes == tile_bytes) return store_end<half, plan::tile_n>(kept, start, elements - behind, elements, lane);
 #pragma unroll 1
-    for (int row = lane / whole_elements; row < count; row += warp_lanes / whole_elements) {
-        unsigned long long const start = rows.at(row);
-        int const at = int(start), whole = -at & (granule - 1);  // bytes before the first granule
-        int const back = max(rows.bytes - (at + rows.bytes & (granule - 1)), whole);
-        int const from = back + lane % whole_elements * result_bytes;
-        if (from < rows.bytes) store_element(start + from, element_at(staged + laid_at(row, at) + from));
+    for (int row = lane / whole; row < own.count; row += warp_lanes / whole) {
+        unsigned long long const begin = rows.at(row);
+        int const ends = own.bytes - (int(begin) + own.bytes & (granule - 1));  // where its last granule begins
+        int const from = max(ends, -int(begin) & (granule - 1)) + lane % whole * result_bytes;
+        if (from < own.bytes) store_element(begin + from, element_at(staged + laid_at(row, int(begin)) + from));
     }
+}
+
+template <int part, int buffer>
+CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp, int lane) {
+    constexpr int half = part % plan::parts;
+    uint32_t const staged = shared_address(buffer_of(cta, group, warp, buffer));
+    Tile const &tile = held.tile;
+    Rows const rows = rows_of(cta, tile, first_row<part>(group, warp) + 8 * half);
+    bool const late = plan::lap && tile.n > 0, early = plan::lap && tile.n + plan::tile_n < cta.sizes.n;
+    bool const idle = late && tile.n + plan::lap >= cta.sizes.n;  // the tile before has all columns
+    Own const own{idle ? 0 : min(rows.count, 8), rows.bytes, late, early};
+    __syncwarp();
+    store_granules(rows, own, staged, lane);
+    if (!late || !early) store_ends<half>(rows, own, held.kept[part / plan::parts], staged, lane);
 }
