@@ -33,14 +33,7 @@ PRODUCT_BACKENDS = {
     "triton": "legalsat.backends.triton.product_program:emit_product",
     "host": "legalsat.backends.host.product:emit_product",
 }
-# Of these, those that print programs of some kernels alone: module and function of a product and a kernel, which raises
-# LegalSatError where an operation of its program has no row.
-PRODUCT_ROWS = {
-    "cute": "legalsat.backends.cute.product:require_rows",
-    "triton": "legalsat.backends.triton.product:require_rows",
-    "ptx": "legalsat.backends.ptx.persistent:require_rows",
-    "host": "legalsat.backends.ptx.persistent:require_rows",  # whose kernels it holds
-}
+HOLDS = {"host": "ptx"}  # whose kernels a backend's files hold
 
 Made = TypeVar("Made")
 Refusal: TypeAlias = "Callable[[Gemm, ProductKernel], str]"
@@ -98,21 +91,19 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
 
 
 @lru_cache
-def refusal_of(backend: str) -> Refusal | None:
-    """Return what says why a backend does not print a product's kernel, "" where it does; None where it asks nothing.
+def refusal_of(backend: str) -> Refusal:
+    """Return what says why a backend does not print a product's kernel, "" where it does.
 
     Raises:
         InvalidInput: no such backend for products.
     """
-    where = PRODUCT_ROWS.get(one_of(backend, "backend", PRODUCT_BACKENDS))
-    if where is None:
-        return None
-    module, name = where.split(":")
-    require = getattr(importlib.import_module(module), name)
+    from legalsat.backends.lacking import require_rows  # noqa: PLC0415 - the tables need the planner
+
+    table = HOLDS.get(one_of(backend, "backend", PRODUCT_BACKENDS), backend)
 
     def refusal(gemm: Gemm, kernel: ProductKernel) -> str:
         try:
-            require(gemm, kernel)
+            require_rows(table, gemm, kernel)
         except LegalSatError as error:
             return str(error)
         return ""
@@ -122,8 +113,7 @@ def refusal_of(backend: str) -> Refusal | None:
 
 def _prints(backend: str, plan: GemmPlan) -> bool:
     """Return whether a backend prints each kernel of a plan."""
-    refusal = refusal_of(backend)
-    return refusal is None or not any(refusal(plan.operator, one.kernel) for one in plan.choices)
+    return not any(refusal_of(backend)(plan.operator, one.kernel) for one in plan.choices)
 
 
 def require_bound(plan: Plan) -> None:

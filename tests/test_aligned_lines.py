@@ -14,7 +14,7 @@ from lying import product_of
 
 import legalsat as ls
 from legalsat.analyses.protocol.typestate import check
-from legalsat.backends.ptx.persistent import require_rows
+from legalsat.backends.lacking import require_rows
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_program import kernel_program, printed_program
 from legalsat.extract.kernels.product_kernels import product_kernels
@@ -126,7 +126,7 @@ def test_what_is_not_aligned() -> None:
 def test_other_backends_name_what_they_lack() -> None:
     gemm, kernel = one_of_each()[0]
     with pytest.raises(LegalSatError, match="ptx has no row for AlignLines"):
-        require_rows(gemm, kernel)
+        require_rows("ptx", gemm, kernel)
     for backend in ("ptx", "triton"):
         plan = ls.synthesize(gemm, "h200", backend=backend)
         assert plan.kernel is None or not any(plan.kernel.aligned)

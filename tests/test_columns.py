@@ -17,7 +17,7 @@ import legalsat as ls
 from bench.kernels.conformance import judged
 from bench.kernels.interpreted import drawn_numbers, exact
 from legalsat.analyses.protocol.typestate import check
-from legalsat.backends.ptx.persistent import require_rows
+from legalsat.backends.lacking import require_rows
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.kernel_program import kernel_program, printed_program
@@ -118,7 +118,7 @@ def test_columns_are_stored_so_where_nothing_else_does() -> None:
 def test_other_backends_name_what_they_lack() -> None:
     gemm, kernel = next(one for one in one_of_each().values() if one[1].realign == "tiles")
     with pytest.raises(LegalSatError, match="ptx has no row for StoreColumns"):
-        require_rows(gemm, kernel)
+        require_rows("ptx", gemm, kernel)
 
 
 def test_rows_that_threads_store_lie_in_different_banks() -> None:

@@ -162,7 +162,7 @@ def test_a_plan_may_hold_any_of_its_kernels_and_no_other(tmp_path: Path) -> None
 
 def test_a_plan_without_such_a_kernel_says_so() -> None:
     plan = ls.synthesize(Gemm(256, 256, 256, "bf16"), "b200")
-    with pytest.raises(ls.LegalSatError, match=r"cute has no row for FetchSums .* and ptx has one"):
+    with pytest.raises(ls.LegalSatError, match=r"cute has no row for FindColumns .* and ptx has one"):
         plan.emit("cute")
 
 

@@ -15,7 +15,7 @@ import legalsat as ls
 from bench.kernels.conformance import judged
 from bench.kernels.interpreted import drawn_numbers, exact
 from legalsat.analyses.protocol.typestate import check
-from legalsat.backends.ptx.persistent import require_rows
+from legalsat.backends.lacking import require_rows
 from legalsat.errors import LegalSatError
 from legalsat.extract.cost.kernel_cost import kernel_cost
 from legalsat.extract.kernels.interpreter import interpret
@@ -116,4 +116,4 @@ def test_whole_sectors_are_cheaper_and_columns_that_are_computed_twice_dearer() 
 def test_other_backends_name_what_they_lack() -> None:
     gemm, kernel = next((gemm, one) for gemm, one in one_of_each().values() if not any(one.aligned))
     with pytest.raises(LegalSatError, match="ptx has no row for StoreSectors"):
-        require_rows(gemm, kernel)
+        require_rows("ptx", gemm, kernel)

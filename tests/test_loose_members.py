@@ -13,7 +13,7 @@ import pytest
 import legalsat as ls
 from bench.kernels.interpreted import drawn_numbers, exact
 from legalsat.analyses.protocol.typestate import check
-from legalsat.backends.ptx.persistent import require_rows
+from legalsat.backends.lacking import require_rows
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreted_memory import Launched
 from legalsat.extract.kernels.interpreter import interpret
@@ -172,5 +172,5 @@ def test_granules_beyond_what_coordinates_name_are_not_asked_for() -> None:
 
 def test_other_backends_name_what_they_lack() -> None:
     gemm, kernel = one_of_each()[0]
-    with pytest.raises(LegalSatError, match="ptx has no row for members"):
-        require_rows(gemm, kernel)
+    with pytest.raises(LegalSatError, match=r"ptx has no row for .*, and cute has one"):
+        require_rows("ptx", gemm, kernel)

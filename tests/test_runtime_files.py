@@ -233,7 +233,7 @@ def test_programs_of_products_are_kept_and_depend_on_the_source(
     assert not candidates(product, gpu)
     made = program_for(product, gpu, cache, "ptx")
     assert made.architecture == gpu.architecture and backend_of(made) == "ptx"
-    with pytest.raises(ls.LegalSatError, match="cute has no row for FetchSums"):
+    with pytest.raises(ls.LegalSatError, match="cute has no row for FindColumns"):
         program_for(product, gpu, cache, "cute")
     monkeypatch.setattr("legalsat.api.synthesize", None)  # so that another plan would be an error
     assert program_for(product, gpu, cache, "ptx") == made

@@ -16,7 +16,7 @@ from lying import product_of
 import legalsat as ls
 from bench.kernels.interpreted import drawn_numbers, exact
 from legalsat.analyses.protocol.typestate import check
-from legalsat.backends.ptx.persistent import require_rows
+from legalsat.backends.lacking import require_rows
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.kernel_program import kernel_program, printed_program
@@ -137,8 +137,8 @@ def test_what_does_not_slide() -> None:
 
 def test_other_backends_name_what_they_lack() -> None:
     gemm, kernel = one_of_each()[0]
-    with pytest.raises(LegalSatError, match="ptx has no row for SlideSums"):
-        require_rows(gemm, kernel)
+    with pytest.raises(LegalSatError, match="ptx has no row for Phases"):
+        require_rows("ptx", gemm, kernel)
     for backend in ("ptx", "triton"):
         plan = ls.synthesize(gemm, "h200", backend=backend)
         assert plan.kernel is None or not plan.kernel.slides

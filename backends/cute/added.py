@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from legalsat.backends.cute.granules import TYPES, part
-from legalsat.errors import LegalSatError
+from legalsat.backends.lacking import row_of
 from legalsat.extract.kernels.slices import Added
 from legalsat.program.leaves import THREADS, AddSlices
 from legalsat.program.pipeline import AwaitGrid
@@ -28,10 +28,7 @@ def emit(added: Added) -> str:
         f"    {', '.join(parameters[:4])},",
         f"    {', '.join(parameters[4:])}) {{",
     ]
-    for op in role.body:
-        if type(op) not in ROWS:
-            raise LegalSatError(f"cute has no row for {type(op).__name__} behind a product")
-        lines.append(f"    {ROWS[type(op)](op)}")
+    lines += [f"    {row_of('cute', ROWS, op)(op)}" for op in role.body]
     return "\n".join([*lines, "}\n"])
 
 

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from legalsat.backends.cute.rows import functions
 from legalsat.backends.kernel_numbers import kernel_numbers
-from legalsat.errors import LegalSatError
+from legalsat.backends.lacking import require_rows
 from legalsat.extract.kernels.kernel_program import printed_program
 from legalsat.extract.kernels.product_maps import stored_type
 from legalsat.operators.gemm import Gemm, sums_of
@@ -35,12 +35,6 @@ USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # of instructions that CuTe 
 EVICT_NORMAL = 0x1000000000000000  # CuTe's name for the usual L2 policy
 
 
-def require_rows(gemm: Gemm, kernel: ProductKernel) -> None:
-    """Raise `LegalSatError` if an operation of a kernel's program has no row."""
-    if kernel.issues:
-        raise LegalSatError(f'cute has no row for FetchSums of {kernel}, and ptx has one; emit "ptx"')
-
-
 def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     """Return the text of a kernel: CUDA C++ that needs CuTe's headers and nothing else.
 
@@ -51,7 +45,7 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     Raises:
         LegalSatError: an operation of its program has no row here.
     """
-    require_rows(gemm, kernel)
+    require_rows("cute", gemm, kernel)
     program = printed_program(kernel, stored_type(gemm, kernel).bytes)
     multiply = "realign" if kernel.realign == "registers" else "multiply"
     more = [*(["groups"] if kernel.groups else []), *(["granule", "align"] if any(kernel.aligned) else [])]

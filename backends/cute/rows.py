@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from legalsat.backends.known_stages import require_whole_turns
+from legalsat.backends.lacking import row_of
 from legalsat.errors import LegalSatError
 from legalsat.plans.product_kernel import WARPGROUP
 from legalsat.program import kernel as k
@@ -75,10 +76,7 @@ class Scope:
             LegalSatError: an operation has no row.
         """
         for op in body:
-            row = ROWS.get(type(op))
-            if row is None:
-                raise LegalSatError(f"cute has no row for {type(op).__name__}; name another backend")
-            found = row(op, self)
+            found = row_of("cute", ROWS, op)(op, self)
             yield from [found] if isinstance(found, str) else found
 
     def nested(self, body: k.Body, head: str, end: str = "}") -> Lines:

@@ -6,39 +6,17 @@ Extents are parameters: one text serves all products of a class, so that it is c
 from __future__ import annotations
 
 from legalsat.backends.kernel_numbers import kernel_numbers
+from legalsat.backends.lacking import require_rows
 from legalsat.backends.ptx.cta import Cta, parameters
 from legalsat.backends.ptx.rows import entry
 from legalsat.backends.ptx.text import ENTRY, INDENT, MAP_ALIGNMENT, MAP_BYTES, VERSION, Text
-from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_program import printed_program
-from legalsat.extract.kernels.slices import added_of
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 
 FIRST = {"wgmma": "sm_90a", "tcgen05": "sm_100a"}  # architectures with a matrix unit
 VERSIONS = {"sm_103a": "8.8", "sm_110a": "9.0"}  # of PTX, where that is later than for both of these
 ALIGNMENT = 1024  # of shared memory: where swizzles' patterns begin
-
-
-def require_rows(gemm: Gemm, kernel: ProductKernel) -> None:
-    """Raise `LegalSatError` if an operation of a kernel, or of the one behind, has no row."""
-    if any(kernel.loose) or kernel.clipped or kernel.cuts == "n":
-        raise LegalSatError(f'ptx has no row for members of {gemm}, and cute has one; emit "cute"')
-    if any(kernel.aligned):
-        raise LegalSatError(f'ptx has no row for AlignLines of {kernel}, and cute has one; emit "cute"')
-    if kernel.slides:
-        raise LegalSatError(f'ptx has no row for SlideSums of {kernel}, and cute has one; emit "cute"')
-    if kernel.store == "columns":
-        raise LegalSatError(f'ptx has no row for StoreColumns of {kernel}, and cute has one; emit "cute"')
-    if kernel.store == "lapped":
-        raise LegalSatError(f'ptx has no row for StoreSectors of {kernel}, and cute has one; emit "cute"')
-    if gemm.scaled == "rows" and not kernel.issues:
-        raise LegalSatError(f'ptx has no row for scales of rows of {gemm}, and cute has one; emit "cute"')
-    if (added := added_of(gemm, kernel)) is not None:
-        raise LegalSatError(
-            f"ptx has no row for {type(added.kernel).__name__}, which runs behind {kernel}, and cute has one; ask "
-            'synthesize for backend="ptx", which takes a kernel that ptx prints, or emit "cute"'
-        )
 
 
 def emit(gemm: Gemm, kernel: ProductKernel, architecture: str = "") -> str:
@@ -52,7 +30,7 @@ def emit(gemm: Gemm, kernel: ProductKernel, architecture: str = "") -> str:
     Raises:
         LegalSatError: an operation of its program has no row.
     """
-    require_rows(gemm, kernel)
+    require_rows("ptx", gemm, kernel)
     text, plan, program = Text(), kernel_numbers(gemm, kernel), printed_program(kernel, gemm.out_dtype.bytes)
     types = parameters(plan, apart=kernel.store == "elements")
     cta = Cta(text, plan, program, types)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from legalsat.backends.known_stages import require_whole_turns
+from legalsat.backends.lacking import Asked, row_of
 from legalsat.backends.ptx.consumer import LANES, Consumer, OfTile
 from legalsat.backends.ptx.cta import Cta, Ring, Tile
 from legalsat.backends.ptx.groups import find_groups
@@ -22,7 +23,6 @@ from legalsat.backends.ptx.store_split import BySums
 from legalsat.backends.ptx.store_warps import ByBoxes, ByColumns, ByRows
 from legalsat.backends.ptx.tensor_memory import Fetcher, Issuer, allocate, free
 from legalsat.backends.ptx.text import EVERY_LANE, Text, Value, wait
-from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_steps import NUMBERS
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import WARPGROUP, ProductKernel
@@ -132,10 +132,7 @@ class Scope:
             LegalSatError: an operation has no row.
         """
         for op in body:
-            row = ROWS.get(type(op))
-            if row is None:
-                raise LegalSatError(f"ptx has no row for {type(op).__name__}; ask for cute, which has one")
-            row(op, self)
+            row_of("ptx", ROWS, op)(op, self)
 
     @contextmanager
     def around(self, body: k.Body) -> Iterator[None]:
@@ -482,4 +479,19 @@ ROWS: dict[type, Callable[[Any, Scope], None]] = {
     p.Write: _write,
     p.Read: lambda op, scope: scope.out.read(*scope.of_c(op)),
     p.Store: lambda op, scope: scope.out.send(*scope.of_c(op)),
+}
+
+
+def _load_lacks(op: k.LoadShare, asked: Asked) -> str:
+    return "of members that begin anywhere" if any(asked.kernel.loose) else ""
+
+
+def _use_lacks(op: p.UseSums, asked: Asked) -> str:
+    return "by scales of rows" if asked.gemm.scaled == "rows" else ""
+
+
+LACKS: dict[type, Callable[[Any, Asked], str]] = {
+    k.LoadShare: _load_lacks,
+    k.FindGroups: lambda op, asked: "of columns" if asked.kernel.cuts == "n" else "",
+    p.UseSums: _use_lacks,
 }

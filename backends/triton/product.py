@@ -5,11 +5,11 @@ Extents are arguments: one text serves all products of a class, so that it is co
 
 from __future__ import annotations
 
-from legalsat.backends.triton.product_rows import functions, lacking_in, refused
+from legalsat.backends.lacking import require_rows
+from legalsat.backends.triton.product_rows import functions
 from legalsat.backends.triton.product_run import run_functions
 from legalsat.backends.triton.text import RENAMED
 from legalsat.backends.triton.types import TYPES
-from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_program import parts_across
 from legalsat.extract.kernels.product_maps import STORE_ROWS, box_columns, result_lies
 from legalsat.operators.gemm import Gemm, sums_of
@@ -185,16 +185,6 @@ PLACES = {
 }
 
 
-def require_rows(gemm: Gemm, kernel: ProductKernel) -> None:
-    """Raise unless every operation of a kernel's program has a row here.
-
-    Raises:
-        LegalSatError: one has none; the message names it, and what has one.
-    """
-    if lacking := lacking_in(gemm, kernel):
-        raise LegalSatError(refused(kernel, lacking))
-
-
 def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     """Return the source text of a module that needs only triton, and torch inside `run`.
 
@@ -205,7 +195,7 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     Raises:
         LegalSatError: an operation of the kernel's program has no row here.
     """
-    require_rows(gemm, kernel)
+    require_rows("triton", gemm, kernel)
     parts = [TILE_AT, AWAIT_GRID, LAUNCH_DEPENDENTS, *_result_functions(gemm, kernel), functions(gemm, kernel)]
     text = "\n\n".join(parts)
     renamed = "".join(line for name, line in RENAMED.items() if f"{name}(" in text)

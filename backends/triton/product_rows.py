@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from legalsat.backends.known_stages import require_whole_turns
+from legalsat.backends.lacking import Asked, row_of
 from legalsat.backends.triton.types import TYPES
-from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.kernel_program import parts_across, printed_program
 from legalsat.extract.kernels.product_maps import box_columns
-from legalsat.extract.kernels.slices import added_of
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 from legalsat.program import kernel as k
@@ -68,22 +68,14 @@ class Scope:
             LegalSatError: an operation has no row.
         """
         for op in body:
-            lacking = lacking_of(op, self)
-            if lacking:
-                raise LegalSatError(refused(self.kernel, lacking))
-            yield from ROWS[type(op)](op, self)
+            yield from row_of("triton", ROWS, op)(op, self)
 
     def nested(self, body: k.Body, *head: str) -> Lines:
         """Yield a block of text, behind which cursors with known stages are in the stages in which they were."""
         before = dict(self.counts)
         yield from head
         yield from (INDENT + line for line in self.body(body))
-        for op in k.every(body):
-            if not isinstance(op, Write | Store | Read) or op.at.cursor not in before:
-                continue
-            moved, stages = self.counts[op.at.cursor] - before[op.at.cursor], self.ring(op.buffer)
-            if moved % stages:
-                raise LegalSatError(f"triton cannot tell the stage of {op.buffer}: a turn takes {moved} of {stages}")
+        require_whole_turns(body, self.program, before, self.counts, "triton")
 
     def ring(self, buffer: str) -> int:
         """Return the stages of a buffer; all consumers' own ones are alike."""
@@ -114,45 +106,7 @@ class Scope:
         return self.counts.get(op.at.cursor, 0) % self.ring(op.buffer)
 
 
-def refused(kernel: ProductKernel, lacking: str) -> str:
-    """Return that an operation has no row, in words."""
-    if kernel.issues:  # of these triton prints none
-        return f'triton has no row for {lacking} of {kernel}, and ptx has one; emit "ptx"'
-    return (
-        f"triton has no row for {lacking} in the program of {kernel}, and cute has one; ask synthesize for "
-        'backend="triton", which takes a kernel that triton prints, or emit "cute"'
-    )
-
-
-def lacking_in(gemm: Gemm, kernel: ProductKernel) -> str:
-    """Return in words the first operation of a kernel's program that has no row here; "" if all have one."""
-    if kernel.issues or kernel.batch or kernel.groups:
-        return "FetchSums" if kernel.issues else "tiles of members"
-    if gemm.scaled == "rows":
-        return "scales of rows"
-    if gemm.dtype.name not in TYPES:  # Triton 3.6 multiplies unsigned bytes as signed ones
-        return f"Multiply of {gemm.dtype}"
-    if (added := added_of(gemm, kernel)) is not None:
-        return type(added.kernel).__name__
-    program = printed_program(kernel, gemm.out_dtype.bytes)
-    bodies = [(None, program.setup + program.everybody), *((role, role.body) for role in program.roles)]
-    for role, body in bodies:
-        scope = Scope(gemm, kernel, program, role)
-        for op in k.every(body):
-            if lacking := lacking_of(op, scope):
-                return lacking
-    return ""
-
-
-def lacking_of(op: k.KernelOperation, scope: Scope) -> str:
-    """Return an operation in words if it has no row; the reasons are those of Triton 3.6 and later."""
-    name = type(op).__name__
-    found = _LACKING.get(type(op))
-    why = found(op, scope) if found is not None else ""
-    return f"{name} {why}" if why else "" if type(op) in ROWS else name
-
-
-def _load_lacks(op: k.LoadShare, scope: Scope) -> str:
+def _load_lacks(op: k.LoadShare, scope: Asked) -> str:
     rows, columns, _ = scope.kernel.tile
     extent = rows if op.operand == "A" else columns
     if _shares(scope):
@@ -164,33 +118,45 @@ def _load_lacks(op: k.LoadShare, scope: Scope) -> str:
     return "by a map for each phase of rows" if scope.kernel.realign != "none" else ""
 
 
-def _shares(scope: Scope) -> bool:
+def _shares(scope: Asked) -> bool:
     """Whether CTAs share loads."""
     return scope.program.cluster[:2] != (1, 1)
 
 
-def _registers_lack(op: Registers, scope: Scope) -> str:
+def _registers_lack(op: Registers, scope: Asked) -> str:
     # Triton divides the registers of an SM among the warps of one CTA.
     return f"of {scope.kernel.blocks} CTAs on an SM" if scope.kernel.blocks > 1 else ""
 
 
-def _sync_lacks(op: Sync, scope: Scope) -> str:
+def _sync_lacks(op: Sync, scope: Asked) -> str:
     if op.name == "turned {i}":  # of a partition's own warps
         return ""
     if op.name == "consumers":  # partitions meet nobody else
-        return "of several consumers" if scope.readers > 1 else ""
-    return "of a cluster" if op.name == "cluster" else "of consumers in turn"
+        return "of several consumers" if scope.program.roles[0].count > 1 else ""
+    return {"cluster": "of a cluster", "block": "of all roles"}.get(op.name, "of consumers in turn")
 
 
-def _write_lacks(op: Write, scope: Scope) -> str:
+def _write_lacks(op: Write, scope: Asked) -> str:
     if scope.kernel.store == "turned":
         return "of turned tiles"
     return "" if op.buffer.startswith(RESULT) else "of what was loaded"
 
 
-_LACKING: dict[type, Callable[[Any, Scope], str]] = {
+def _tiles_lack(op: k.Tiles, scope: Asked) -> str:
+    members = "of members" if scope.kernel.batch or scope.kernel.groups else ""
+    return "of consumers in turn" if op.turns > 1 else members
+
+
+def _multiply_lacks(op: Multiply, scope: Asked) -> str:
+    # Triton 3.6 multiplies unsigned bytes as signed ones.
+    return "" if scope.gemm.dtype.name in TYPES else f"of {scope.gemm.dtype}"
+
+
+LACKS: dict[type, Callable[[Any, Asked], str]] = {
     k.LoadShare: _load_lacks,
-    k.Tiles: lambda op, scope: "of consumers in turn" if op.turns > 1 else "",
+    k.Tiles: _tiles_lack,
+    Multiply: _multiply_lacks,
+    UseSums: lambda op, scope: "by scales of rows" if scope.gemm.scaled == "rows" else "",
     k.KTiles: lambda op, scope: "of several sets of registers" if op.sets > 1 else "",
     k.Release: lambda op, scope: "to several CTAs" if _shares(scope) else "",
     k.ReadPeers: lambda op, scope: "of several CTAs" if scope.program.ctas > 1 else "",

@@ -108,7 +108,6 @@ def kernels(gemm: Any, rng: random.Random) -> list[Any]:
 
     plan: Any = ls.synthesize(gemm, TARGET, backend="triton")
     refusal, found = refusal_of("triton"), {name_of(plan.kernel): plan.kernel}
-    assert refusal is not None
     listed = [kernel for _, kernel in islice(each_kernel(gemm, plan.target), LISTED) if not refusal(gemm, kernel)]
     rng.shuffle(listed)
     for kernel in listed:

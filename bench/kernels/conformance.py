@@ -91,7 +91,7 @@ def classes(products: tuple[Gemm, ...] = PRODUCTS, backend: str = "cute") -> Cla
     for gemm in products:
         for _, kernel in product_kernels(gemm, target("h200")):
             name = ", ".join([name_of(kernel), *types_of(gemm)])
-            if name not in found and (refusal is None or not refusal(gemm, kernel)):
+            if name not in found and not refusal(gemm, kernel):
                 found[name] = gemm, replace(kernel, slices=min(kernel.slices, SLICES))
     return found
 
