@@ -52,6 +52,7 @@ SCALED = {
     "rows scaled, C^T": ls.Gemm(72, 96, 200, "e4m3", scaled="rows", c=T((72, 96), "bf16", (1, 80))),
     "rows of a batch scaled": ls.Gemm(150, 45, 128, "e4m3", scaled="rows", batch=3),
 }
+ROWS |= {"groups of rows, A across": ls.GroupedGemm(300, 64, 136, "bf16", groups=5, a=T((300, 136), "bf16", (1, 304)))}
 ROWS |= {"rows of groups scaled": ls.GroupedGemm(300, 64, 128, "e4m3", groups=5, scaled="rows")}
 BATCHES |= SCALED
 EVERY = BATCHES | ROWS | ALONG_K

@@ -41,7 +41,7 @@ class Facts:
         size: bytes of an operand's element. axes: along how many of them the matrix unit reads tiles, K first.
         a, b: the axis along which an operand's elements lie side by side, and whether a tensor map describes it.
         down, across: how columns and rows of C lie: 0 apart, 1 side by side, 2 in whole granules, 3 so in groups.
-        cut: whether groups cut the operands along k.
+        cut, grouped: whether groups cut the operands along k, or rows of A.
         loose: of which of both members begin anywhere in a granule.
         scattered: of which of both no elements lie side by side.
         uncounted: what no kernel in front does to either.
@@ -57,6 +57,7 @@ class Facts:
     loose: tuple[bool, bool] = (False, False)
     scattered: tuple[bool, bool] = (False, False)
     uncounted: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    grouped: bool = False
 
     @staticmethod
     def of(one: ProductClass) -> Facts:
@@ -64,7 +65,8 @@ class Facts:
         a, b = ((side.major, side.legal) for side in (one.a, one.b))
         loose, scattered = (not one.a.whole, not one.b.whole), (one.a.scattered, one.b.scattered)
         lie = one.dtype.bytes, one.axes, a, b, one.down, one.across
-        return Facts(*lie, one.ragged == "k", loose, scattered, (one.a.uncounted, one.b.uncounted))
+        uncounted = one.a.uncounted, one.b.uncounted
+        return Facts(*lie, one.ragged == "k", loose, scattered, uncounted, one.ragged == "m")
 
     @property
     def term(self) -> Term:
@@ -200,13 +202,17 @@ def _idle(form: Form, facts: Facts) -> bool:
     Along the other axis tiles may have other widths, which gains a few percent at most, for memory as large as the
     operand. Beside one that is realigned it may gain more, and K is shifted, or lies in phases, along one axis alone.
     Elements that lie apart are read along the axis on which they are nearest, where lines may lie along that one.
+    Groups of rows begin anywhere, where no box along rows does: their A is read along K.
     """
-    lie, scattered = (facts.a, facts.b), facts.scattered
+    lie, scattered, grouped = (facts.a, facts.b), facts.scattered, (facts.grouped, False)
     if form.swapped:
-        lie, scattered = lie[::-1], scattered[::-1]
+        lie, scattered, grouped = lie[::-1], scattered[::-1], grouped[::-1]
     by_maps = facts.cut and not form.clipped  # which end with a group where lines lie across k
     along = "MN" if by_maps else "K" if form.clipped or facts.axes < BOTH else ""
-    read = [whole and along in {major, ""} for major, whole in lie]
+    read = [
+        whole and (major == "K" if rows else along in {major, ""})
+        for (major, whole), rows in zip(lie, grouped, strict=True)
+    ]
     needed = (form.realign == "sums", form.realign in {"tiles", "registers"})
     # What lies along k stays so where it is copied: tiles may have any width then.
     stays = [major == "K" and not by_maps for major, _ in lie]
