@@ -50,28 +50,6 @@ class Mma:
     allocated: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Epilogue:
-    """How sums become C: registers to shared memory to global memory.
-
-    Attributes:
-        copy: the instruction that writes shared memory, by its name in `bank_wavefronts`, such as "stmatrix.x4".
-        swizzle: of C's tile in shared memory, by name; a pitch other than the row's is for threads alone.
-        pitch: bytes between rows of a box (columns of C fastest).
-        wavefronts: passes through shared memory that one warp-wide `copy` takes; `least`: that no layout goes below.
-        store: "tma", or "threads" where no tensor map describes C.
-        overlays: whether C's tile lies on the ring, whose stages every warp has read by then.
-    """
-
-    copy: str
-    swizzle: str
-    pitch: int
-    wavefronts: int
-    least: int
-    store: str
-    overlays: bool
-
-
 def instruction_of(
     element: str, shape: tuple[int, int], majors: tuple[Major, Major] = ("K", "K")
 ) -> InstructionDescriptor:
