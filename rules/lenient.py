@@ -155,3 +155,24 @@ def barrier_not_invalidated(end: BarrierEnd, target: Target) -> Requirements:
         help="give mbarrier.inval, and let all who use {barrier} meet, before it is initialised again",
         barrier=end.barrier,
     )
+
+
+@CHIP.rule(
+    "PIPE038",
+    Source("PTX ISA 9.1, 9.7.15.1", "warpgroup").saying("set of four contiguous warps"),
+    refused_by="document",
+    level="warning",
+)
+def rows_not_met(read: StageRead, target: Target) -> Requirements:
+    """The warps of a warpgroup meet between their stores to A and the multiplication that reads it.
+
+    A multiplication is one of the whole warpgroup, and no document says which warp reads which rows of A. The sums of
+    a warp are those of 16 of the 64 rows, and FlashAttention-3 lets each warp store these rows of P itself and multiply
+    behind a meeting of its lanes alone. What another warp has stored to a warp's own rows is an error else.
+    """
+    yield require(
+        read.rows_met,
+        "rows of stage {stage} are multiplied that each warp has stored, without a meeting of the warpgroup",
+        help="let the warps of the warpgroup meet between the stores and the multiplication",
+        stage=read.stage,
+    )

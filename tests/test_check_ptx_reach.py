@@ -217,3 +217,27 @@ def test_a_branch_that_turns_for_more_blocks_than_launches_have_is_a_condition_o
     assert (name, most) == ("%ctaid.x", (2**31 - 128) // 128 - 1) and f"at most {most}" in text
     assert wrong(causal(128, 3 * 128))
     assert not causal(2**16, 2**31 - 2**16).proven  # so many rows that launches may have them
+
+
+def of_pages(mask: int, *, pages: bool = True, apart: bool = False) -> KernelCheck:
+    """Check rounds of 512 rows, which lie in pages of so many; `apart`: as many rounds more as there are pages."""
+    listed = ".param .u32 rows" + ", .param .u32 pages" * pages
+    rounds = ("COLUMNS:", f"and.b32 %r6, %r5, {mask};", "shl.b32 %r6, %r6, 3;", "add.u32 %r6, %r1, %r6;",
+              "st.shared.b32 [%r6], %r5;", "add.s32 %r5, %r5, 1;")  # fmt: skip
+    return checked(
+        listed,
+        "ld.param.u32 %r8, [rows];", "ld.param.u32 %r9, [pages];" if pages else "mov.u32 %r9, 1;",
+        "mul.lo.s32 %r10, %r8, %r9;", "add.s32 %r11, %r10, 511;", "shr.s32 %r12, %r11, 9;",
+        "add.s32 %r2, %r12, %r9;" if apart else "mov.u32 %r2, %r12;",
+        "mov.u32 %r5, 0;", "setp.ge.s32 %p2, %r5, %r2;", "@%p2 bra END;",
+        *rounds, "setp.lt.s32 %p4, %r5, %r2;", "@%p4 bra COLUMNS;",
+        slots=4,
+    )  # fmt: skip
+
+
+def test_numbers_of_which_only_the_product_counts_are_tried_as_one() -> None:
+    one, two = of_pages(3, pages=False), of_pages(3)
+    assert one.proven and two.proven, (two.findings, two.unproven)
+    assert two.work < 2 * one.work
+    assert wrong(of_pages(7)) and wrong(of_pages(7, apart=True))
+    assert of_pages(3, apart=True).proven

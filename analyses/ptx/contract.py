@@ -58,6 +58,7 @@ KINDS = {
     "store_not_awaited": "a block ends before its last store is known to have read its source",
     "tensor_memory_not_fenced": "tensor memory passes through a barrier without the fences of tcgen05",
     "barrier_not_invalidated": "a barrier is initialised again without mbarrier.inval",
+    "rows_not_met": "warps of a warpgroup multiply rows that each has written, without a meeting",
     "arrival_without_release": "warps of a block rely on an arrival at the cluster's barrier that releases nothing",
 }
 ARRIVAL = "this arrival"  # of those that may reach a block of a cluster too late
@@ -87,6 +88,7 @@ WARNINGS = frozenset(
         "tensor_memory_not_fenced",
         "arrival_without_release",
         "barrier_not_invalidated",
+        "rows_not_met",
     }
 )
 
@@ -179,6 +181,7 @@ _HELP = {
     "store_not_awaited": "give cp.async.bulk.wait_group.read 0 before the end",
     "tensor_memory_not_fenced": "put tcgen05.fence::before_thread_sync before the barrier, after_thread_sync behind it",
     "barrier_not_invalidated": "give mbarrier.inval, and let all meet, before the barrier is initialised again",
+    "rows_not_met": "let the warps of the warpgroup meet between the writes and the multiplication",
     "arrival_without_release": "give fence.acq_rel.cluster before the arrival, or let it release",
 }
 

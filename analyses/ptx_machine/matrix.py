@@ -36,6 +36,7 @@ KIND_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4":
 STRIP_LANES = 16
 
 _STEP_BYTES = 32  # of K that one instruction takes
+_ROWS, _ROWS_OF_WARP = 64, 16  # of A of a wgmma, and those that a warp's sums are of
 # Registers of a lane for each repetition, and so columns (FACTS TC-25).
 _COLUMNS = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8, "16x32bx2": 1}
 
@@ -99,14 +100,15 @@ def _pair(run: Run, warp: Warp, i: Instruction) -> tuple[int, ...]:
     return pair
 
 
+_Rows = tuple[int, int]  # of an operand: the first, and the one behind the last
+
+
 @lru_cache(maxsize=512)
 def _cells(  # noqa: PLR0917
-    unit: str, word: int, major: Major, mn: int, bits: int, granule: int, rank: int, step: int = _STEP_BYTES
+    unit: str, word: int, major: Major, mn: int, bits: int, granule: int, rank: int, step: int, rows: _Rows
 ) -> NDArray[np.int64]:
-    k = 8 * step // bits
-    found: NDArray[np.int64] = distinct(
-        read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, k, bits) // granule
-    )
+    read = read_addresses(MatrixDescriptor.from_word(unit, word), major, mn, 8 * step // bits, bits)
+    found: NDArray[np.int64] = distinct(read[slice(*rows)] // granule)
     if found[-1] >= SHARED_BYTES // granule:
         raise InvalidInput("it reads outside shared memory")
     found += rank * (SHARED_BYTES // granule)
@@ -114,24 +116,33 @@ def _cells(  # noqa: PLR0917
     return found
 
 
+def _operand(  # noqa: PLR0917
+    run: Run, unit: str, word: int, major: Major, mn: int, bits: int, line: int, rank: int, step: int = _STEP_BYTES,
+    rows: _Rows = (0, -1),
+) -> Cells | None:  # fmt: skip
+    """Return what a descriptor says in the shared memory of a CTA, `step` bytes of each row, of all rows or of some."""
+    held, rows = run.program.operands, rows if rows[1] > 0 else (0, mn)
+    key = word, rank, unit, major, mn, bits, step, rows
+    cells = held.get(key)
+    if cells is None:
+        try:
+            cells = held[key] = _cells(unit, word, major, mn, bits, run.order.granule, rank, step, rows)
+        except LegalSatError as error:
+            run.note(line, f"the matrix descriptor {word:#x} is not understood: {error}")
+    return cells
+
+
 def _read(  # noqa: PLR0917
-    run: Run, warp: Warp, unit: str, word: int, major: Major, mn: int, bits: int, agent: int, epoch: int, line: int,
-    rank: int, step: int = _STEP_BYTES,
-) -> tuple[Cells, list[int]] | None:  # fmt: skip
-    """Let a matrix unit read what a descriptor says in the shared memory of a CTA, `step` bytes of each row.
+    run: Run, warp: Warp, unit: str, cells: Cells | None, agent: int, epoch: int, line: int
+) -> tuple[Cells, list[int]] | None:
+    """Let a matrix unit read an operand.
 
     Returns:
         The cells, and the accesses that wrote them, 0 among them where nobody did; None where it is not understood.
     """
-    order, held = run.order, run.program.operands
-    key = word, rank, unit, major, mn, bits, step
-    cells = held.get(key)
     if cells is None:
-        try:
-            cells = held[key] = _cells(unit, word, major, mn, bits, order.granule, rank, step)
-        except LegalSatError as error:
-            run.note(line, f"the matrix descriptor {word:#x} is not understood: {error}")
-            return None
+        return None
+    order = run.order
     writers = order.read(order.shared, cells, warp.worker, agent, epoch, unit, line)
     if 0 not in writers or not (run.measures or run.sized):
         return cells, writers
@@ -190,12 +201,19 @@ def _multiply(program: Any, i: Instruction) -> Operation:
         order, worker = run.order, warp.worker
         key = agent, group, *found
         if not order.read_by_peers(key, worker, line):
-            trail, read = worker.trail, []
+            trail, read, alone = worker.trail, [], False
             if not in_registers:
-                read.append(_read(run, warp, "wgmma", found[0], majors[0], 64, bits[0], agent, group, line, rank))
-            read.append(_read(run, warp, "wgmma", found[-1], majors[1], n, bits[1], agent, group, line, rank))
+                a = _operand(run, "wgmma", found[0], majors[0], _ROWS, bits[0], line, rank)
+                alone = a is not None and _reads_alone(run, warp, a, line)
+                if alone:
+                    first = _ROWS_OF_WARP * (warp.local % 4)
+                    rows = first, first + _ROWS_OF_WARP
+                    a = _operand(run, "wgmma", found[0], majors[0], _ROWS, bits[0], line, rank, rows=rows)
+                read.append(_read(run, warp, "wgmma", a, agent, group, line))
+            b = _operand(run, "wgmma", found[-1], majors[1], n, bits[1], line, rank)
+            read.append(_read(run, warp, "wgmma", b, agent, group, line))
             operands = [one for one in read if one is not None]
-            if len(operands) == len(read):
+            if len(operands) == len(read) and not alone:
                 order.let_peers_know(key, operands, worker.trail - trail, line)
         warp.open["wgmma"] = True
         sums_of = warp.sums
@@ -205,6 +223,25 @@ def _multiply(program: Any, i: Instruction) -> Operation:
         return None
 
     return operation
+
+
+def _reads_alone(run: Run, warp: Warp, a: Cells, line: int) -> bool:
+    """Do warps of a warpgroup store to A themselves, so that each is taken to read its own 16 rows of it alone?
+
+    FlashAttention-3 lets each warp multiply the rows of P that it has written, and only its lanes meet before
+    (FACTS WG-04: the sums of a warp are those of its rows).
+    """
+    order, worker = run.order, warp.worker
+    accesses, alone = order.accesses, False
+    agents = {agent for one in run.warpgroups[warp.group] for agent in (one.index, one.worker.single)}
+    for number in order.shared.writers_of(order.shared.of(a)):
+        access = accesses[number]
+        if access.kind == "st" and access.agent in agents:
+            alone = True
+            if access.agent not in (warp.index, worker.single) and worker.known[access.agent] <= access.epoch:
+                message = "a wgmma reads rows of A that another warp of its warpgroup wrote, with no meeting between"
+                order.find("rows_not_met", line, message, f"written at line {access.line}")
+    return alone
 
 
 def _commit(program: Any, i: Instruction) -> Operation:
@@ -382,8 +419,10 @@ def _issue(program: Any, i: Instruction) -> Operation:
                 fences.check_fences(run, warp, cells, agent, "tcgen05", line)
                 order.read(run.tensor, cells, worker, agent, time, "tcgen05", line)
             else:
-                _read(run, warp, "tcgen05", first, majors[0], rows, bits, agent, time, line, rank)
-            _read(run, warp, "tcgen05", second, majors[1], of_b, bits, agent, time, line, rank)
+                operand = _operand(run, "tcgen05", first, majors[0], rows, bits, line, rank)
+                _read(run, warp, "tcgen05", operand, agent, time, line)
+            operand = _operand(run, "tcgen05", second, majors[1], of_b, bits, line, rank)
+            _read(run, warp, "tcgen05", operand, agent, time, line)
             spans = [(t, t + width) for (r, t), (width, _) in run.allocated.items() if r == rank]
             if not any(begin <= target and target + held <= end for begin, end in spans):
                 message = f"sums in columns {target} to {target + held - 1}, which are not allocated"
@@ -417,7 +456,8 @@ def _copy(program: Any, i: Instruction) -> Operation:
         held = units.one_address(part, word, 0, lanes, line)
         target = units.one_address(part, *to, lanes, line) & 0xFFFF
         for rank in _pair(run, warp, i):
-            _read(run, warp, "tcgen05", held, "K", rows, 8, agent, time, line, rank, step)
+            scales = _operand(run, "tcgen05", held, "K", rows, 8, line, rank, step)
+            _read(run, warp, "tcgen05", scales, agent, time, line)
             cells = _columns(target, step // 4, rank)
             fences.check_fences(run, warp, cells, agent, "tcgen05", line)
             order.write(run.tensor, cells, warp.worker, agent, time, "tcgen05", line)

@@ -61,7 +61,7 @@ class Sweep:
         failing: runs that broke the contract, or were dropped.
         excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
         steps: by how much parameters grow for a loop to run once more.
-        empty: by line, bytes of shared memory that were read and that nobody had written in that run.
+        empty: by line, bytes of shared memory that nobody had written when they were read.
         first: the first block stands for all, as others have nothing to do where there is little.
         again: how many runs may still be made anew. known: runs of all sweeps of the kernel.
         ahead: runs that were made together with others before they are asked for, by values and what else decides.
@@ -73,6 +73,7 @@ class Sweep:
         made: runs that lack the bytes of boxes, by values.
         most_blocks: the greatest numbers of blocks that are spoken of, by axis, with lines of what turns beyond.
         unseen: parameters of which it is not known whether they steer a loop, as all runs that tell are too long.
+        factors: parameters of which the kernel sees but their product with another one, which are left as they are.
     """
 
     program: Program
@@ -106,6 +107,7 @@ class Sweep:
     counts_of: Values = field(default_factory=dict)
     most_blocks: dict[str, tuple[int, int]] = field(default_factory=dict)
     unseen: set[str] = field(default_factory=set)
+    factors: set[str] = field(default_factory=set)
     empty: dict[int, set[int]] = field(default_factory=dict)
     first: bool = False
     again: int = AGAIN

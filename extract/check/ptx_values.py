@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 
+from legalsat.analyses.ptx_machine.launches.alike import Told
 from legalsat.analyses.ptx_machine.launches.data import BY_TURNS, CANCELLED
 from legalsat.analyses.ptx_machine.program import Program
 from legalsat.extract.check.ptx_ahead import run_ahead, run_long_ahead
@@ -19,6 +20,7 @@ _FURTHER = 3  # rounds that are tried where a loop comes to a comparison in the 
 MOST_STAY = 24  # blocks that stay where there is room
 LATER = 4  # tiles before a block that is a later one
 _MORE = (2, 4, 8)  # times the least value
+_PRODUCTS = ((2, 3), (3, 2), (5, 64), (64, 5), (7, 11), (1, 192), (255, 3), (100, 41), (33, 129), (1024, 4), (6, 1000))
 _ONE = 0x3F80_0000  # 1.0
 _NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
 
@@ -44,6 +46,8 @@ def sweep_all(sweep: Sweep) -> None:
     rooms = _rooms(sweep, ones, names)
     idle = [name for name in names if name in looping and not steps[name] and not name.startswith("%")]
     grid = {name: LATER * step for name, step in steps.items() if step and name.startswith("%")}
+    sweep.factors = _factors(sweep, ones)  # what another one does with these, that one does alone
+    steps |= dict.fromkeys(sweep.factors, 0)
     # None steers a loop where there is no tile, as of rows or columns.
     if len(idle) > 1 or (idle and any(steps.values())):
         _find_tiles(sweep, ones, idle, grid)
@@ -121,6 +125,32 @@ def _find_tiles(sweep: Sweep, ones: Values, idle: list[str], grid: Values) -> No
             steps[name] = sweep.step_of(name, one_tile, MANY_WORK)
             if not steps[name] and sweep.shown(one_tile, MANY_WORK) is None:
                 sweep.unseen.add(name)
+
+
+def _factors(sweep: Sweep, ones: Values) -> set[str]:
+    """Return parameters of which the kernel sees but their product with another one, as of pages and rows.
+
+    Together they would make as many rounds as the product, and one of them alone makes all that there are.
+    """
+    steps = sweep.steps
+    names = [n for n, step in steps.items() if step and not n.startswith(("%", "[")) and ones[n] == 1]
+    found = set[str]()
+    for one, two in combinations(names, 2):
+        if steps[one] == steps[two] and not found & {one, two} and _seen_as_product(sweep, ones, one, two):
+            found.add(two)
+    return found
+
+
+def _seen_as_product(sweep: Sweep, ones: Values, one: str, two: str) -> bool:
+    """Does a kernel see the same of two numbers as of their product and one?"""
+
+    def seen(a: int, b: int) -> Told | None:
+        held = sweep.launch({**ones, one: a, two: b, **sweep.fixed})
+        return None if held is None else sweep.program.alike.of(held)
+
+    several = [*_PRODUCTS, (sweep.steps[one], 2), (2 * sweep.steps[one], 5)]
+    same = all((told := seen(a, b)) is not None and told == seen(a * b, 1) == seen(1, a * b) for a, b in several)
+    return same and seen(1, 1) != seen(2 * sweep.steps[one], 1)
 
 
 def _first_has_more(sweep: Sweep, rest: Values, looped: Values) -> bool:

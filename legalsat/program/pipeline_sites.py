@@ -159,7 +159,7 @@ class StageRead:
     """A stage is read: whether it holds the reader's item, all of it, and fenced if need be.
 
     `copies_fenced`: whether a fence follows what cp.async wrote, where the async proxy reads it. `met`: whether the
-    warps that wrote it together have met since.
+    warps that wrote it together have met since; `rows_met`: or else each of them multiplies its own rows.
     """
 
     where: str
@@ -169,6 +169,7 @@ class StageRead:
     fenced: bool = True
     copies_fenced: bool = True
     met: bool = True
+    rows_met: bool = True
 
     def __str__(self) -> str:
         return self.where

@@ -98,6 +98,7 @@ EXAMPLES = (
     Example("PIPE032", Exit(_WHERE, unread="the store of C"), Exit(_WHERE)),
     Example("PIPE033", MapEdit(_WHERE, "map of A", idle=False), MapEdit(_WHERE, "map of A")),
     Example("PIPE034", _read(copies_fenced=False), _read()),
+    Example("PIPE038", _read(rows_met=False), _read()),
     Example(
         "PIPE036",
         Meeting(_WHERE, "the cluster", comes=True, released=False),
