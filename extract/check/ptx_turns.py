@@ -83,8 +83,7 @@ def _run_parts(sweep: Sweep, steps: Values) -> set[int]:
         if not watch.compared or not _half_seen(watch):
             continue
         grows = sweep.program.conditions.grows_with_launches(watch.condition.name)
-        coming = [values for values, outcomes in sweep.shown_so_far if outcomes and outcomes[number]]
-        values = min(coming, key=lambda one: sum(map(abs, one.values())), default={})
+        values = _least_coming(sweep, number)
         whole = {near for runs in sweep.rounds.values() for one in runs for near in _nearest(one, number, watch)}
         for name in sorted(watch.condition.keys & values.keys()):
             by, step = sweep.program.multiple(name), steps.get(name, 0)
@@ -102,6 +101,12 @@ def _run_parts(sweep: Sweep, steps: Values) -> set[int]:
                 if not near or not (grows or near <= whole):
                     hanging.add(number)
     return hanging
+
+
+def _least_coming(sweep: Sweep, number: int) -> Values:
+    """Return the least values of a launch that has come to a condition; none where none has been run."""
+    coming = [{**values} for values, outcomes in sweep.shown_so_far if outcomes and outcomes[number]]
+    return min(coming, key=lambda one: sum(map(abs, one.values())), default={})
 
 
 def _nearest(closest: Mapping[tuple[int, tuple[int, int, int]], int], number: int, watch: Watch) -> list[int]:
@@ -252,14 +257,16 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     roomy = with_room(sweep, bases[0], frozenset())
     several = [bases[0], roomy, with_room(sweep, bases[0], frozenset(), ROOM)]
     alike: list[Shown] = []
+    come = _least_coming(sweep, number)  # other values of what decides it may do there what they do nowhere else
     _try_parts_of_rounds(sweep, number, watch, free)
     flips = conditions.flips(watch.condition, free, wanted, [*bases, *several[1:]], steps)
     for values, first in _in_reach_first(sweep, watch, flips, several):
         ended = sweep.late or sweep.work - before > _TRIED_WORK
         if tried == MOST_TURNED or dropped == MOST_PAST or ended or not _half_seen(watch):
             break
-        if sweep.launch({**first, **values}) is None:
-            left_out = True
+        _run_until_turned(sweep, watch, [{**come, **values}])
+        if sweep.launch({**first, **values}) is None or not _half_seen(watch):
+            left_out |= _half_seen(watch)
             continue
         shown = sweep.shown({**first, **values}, _MOST_WORK)
         tried += 1
@@ -273,9 +280,8 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
         later = {key: value + LATER * steps[key] for key, value in values.items() if steps.get(key)}
         tiles = with_room(sweep, bases[0], watch.condition.keys)
         # A part of a round that is not the first, and tiles, may be what it takes.
-        for more in ([{**first, **values, **later}] if later else []) + [{**tiles, **values}, {**roomy, **values}]:
-            if _half_seen(watch) and not sweep.late:
-                sweep.shown(more, _MOST_WORK)
+        more = ([{**first, **values, **later}] if later else []) + [{**tiles, **values}, {**roomy, **values}]
+        _run_until_turned(sweep, watch, more)
     if sweep.late or not _half_seen(watch) or watch.condition.keys & sweep.fixed.keys():
         return True  # where it is late, all is left open
     if not tried and (left_out or conditions.same_for_blocks(watch.condition, free, watch.seen, bases[0])):
@@ -285,14 +291,20 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     return free <= conditions.switches and _all_switched(sweep, free, bases[0])
 
 
+def _run_until_turned(sweep: Sweep, watch: Watch, listed: list[Values]) -> None:
+    """Run launches one by one until a condition has turned out both ways."""
+    for values in listed:
+        if _half_seen(watch) and not sweep.late:
+            sweep.shown(values, _MOST_WORK)
+
+
 def _try_parts_of_rounds(sweep: Sweep, number: int, watch: Watch, free: Set[str]) -> None:
     """Run launches that come to a condition with other parts of a round, so that it may turn out the other way.
 
     What is left of a parameter may be looked at only after rounds that are unrolled, to which small values do not come.
     """
     conditions, wanted = sweep.program.conditions, (TRUE | FALSE) ^ watch.seen
-    coming = [values for values, outcomes in sweep.shown_so_far if outcomes and outcomes[number]]
-    values = min(coming, key=lambda one: sum(map(abs, one.values())), default={})
+    values = _least_coming(sweep, number)
     keys = sorted(key for key in free & values.keys() if sweep.steps.get(key, 0) > 1 and not key.startswith("%"))
     near = conditions.crossings(watch.condition) if keys else {}
     parts = ((key, part) for key in keys for part in sorted({value % sweep.steps[key] for value in near.get(key, ())}))
