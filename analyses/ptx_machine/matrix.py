@@ -204,7 +204,7 @@ def _multiply(program: Any, i: Instruction) -> Operation:
             trail, read, alone = worker.trail, [], False
             if not in_registers:
                 a = _operand(run, "wgmma", found[0], majors[0], _ROWS, bits[0], line, rank)
-                alone = a is not None and _reads_alone(run, warp, a, line)
+                alone = a is not None and majors[0] == "K" and _reads_alone(run, warp, a, line)
                 if alone:
                     first = _ROWS_OF_WARP * (warp.local % 4)
                     rows = first, first + _ROWS_OF_WARP

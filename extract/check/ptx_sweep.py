@@ -57,8 +57,7 @@ class Sweep:
         findings: the one of the smallest example by kind and line. unproven: lines and reasons.
         zeros: lines at which launches were dropped, with what these do there.
         tried: values, by name. periods: of heads, all that were seen. loops: heads that came to rest in no run.
-        least, whole: values below which launches are left out, and of which parameters must be multiples.
-        failing: runs that broke the contract, or were dropped.
+        least, whole: below which launches are left out, and of what parameters are multiples. failing: what went wrong.
         excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
         steps: by how much parameters grow for a loop to run once more.
         empty: by line, bytes of shared memory that nobody had written when they were read.

@@ -104,9 +104,11 @@ def _run_parts(sweep: Sweep, steps: Values) -> set[int]:
 
 
 def _least_coming(sweep: Sweep, number: int) -> Values:
-    """Return the least values of a launch that has come to a condition; none where none has been run."""
+    """Return the least values of a launch that has come to a condition, and is right; none where there is no such."""
     coming = [{**values} for values, outcomes in sweep.shown_so_far if outcomes and outcomes[number]]
-    return min(coming, key=lambda one: sum(map(abs, one.values())), default={})
+    wrong = [one.values for one in sweep.failing]
+    right = (values for values in coming if values not in wrong)
+    return min(right, key=lambda one: sum(map(abs, one.values())), default={})
 
 
 def _nearest(closest: Mapping[tuple[int, tuple[int, int, int]], int], number: int, watch: Watch) -> list[int]:
@@ -264,10 +266,12 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
         ended = sweep.late or sweep.work - before > _TRIED_WORK
         if tried == MOST_TURNED or dropped == MOST_PAST or ended or not _half_seen(watch):
             break
-        _run_until_turned(sweep, watch, [{**come, **values}])
-        if sweep.launch({**first, **values}) is None or not _half_seen(watch):
-            left_out |= _half_seen(watch)
+        if sweep.launch({**first, **values}) is None:
+            left_out = True
             continue
+        _run_until_turned(sweep, watch, [{**come, **values}] if come else [])
+        if not _half_seen(watch):
+            break
         shown = sweep.shown({**first, **values}, _MOST_WORK)
         tried += 1
         if _half_seen(watch) and _like_earlier(shown, alike):
