@@ -35,15 +35,16 @@ SETS = (
 )
 ELSEWHERE = ("texts", "learned")  # of which the first are asked about, and the others only learned from
 # How many reports count a report with its cause, what is told of a cause at length, and each telling, message or rule,
-# which were written by people who had read the reports: of others they know half of what reports know.
-WITH_CAUSE, AS_TOLD, AS_TELLING = 0.5, 0.4, 0.2
+# which were written by people who had read the reports: of others they know half of what reports know. What is written
+# down as such reports read counts as one.
+WITH_CAUSE, AS_TOLD, AS_TELLING, AS_WRITTEN = 0.5, 0.4, 0.4, 1.0
 LEAST_WEIGHED, LEAST_PAIRED = 3, 5  # documents with a word, and with a pair of words, that is weighed
 LEAST_WEIGHT = 0.25  # what is less than that is none
 SHRINK, STEPS = 0.2, 50  # of the linear model's fit
 SCOPE_SHRINK, SCOPE_STEPS, LEAST_IN_SCOPE, LEAST_PAIRED_IN_SCOPE = 0.3, 150, 2, 3
 FOLDS = 6
-# Of texts about something else, held out by where they are from, no more than so many pass for reports: who asks has
-# mostly a kernel that fails, and what passes must also say enough to be guessed about.
+# Of texts about something else that are asked about, held out by where they are from, no more than so many pass for
+# reports: who asks has mostly a kernel that fails.
 MOST_GUESSED = 0.15
 _features = lru_cache(maxsize=1 << 13)(ranking.features)
 _PATTERN = re.compile(r"\(\?P<\w+>[^()]*\)|\\[a-zA-Z]|\(\?[:=!]|\[[^\]]*\]|\{[^}]*\}|[\\?*+()|.^$]")
@@ -67,9 +68,18 @@ def labelled(names: Sequence[str] = SETS) -> list[dict[str, Any]]:
 
 
 def unrelated(names: Sequence[str] = ELSEWHERE) -> list[dict[str, Any]]:
-    """Return texts of which no cause is to be named."""
-    texts = ((DATA / f"unrelated_{name}.jsonl").read_text(encoding="utf-8") for name in names)
-    return [json.loads(line) for text in texts for line in text.splitlines()]
+    """Return texts of which no cause is to be named, and of each whether it is `asked` about or only learned from."""
+    found = []
+    for name in names:
+        text = (DATA / f"unrelated_{name}.jsonl").read_text(encoding="utf-8")
+        found += [json.loads(line) | {"asked": name == ELSEWHERE[0]} for line in text.splitlines()]
+    return found
+
+
+@lru_cache(maxsize=1)
+def written() -> list[dict[str, Any]]:
+    """Return what is written down as reports of each cause read, which are none."""
+    return [json.loads(line) for line in (DATA / "told_reports.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def whole(report: Mapping[str, Any]) -> str:
@@ -100,6 +110,8 @@ def told() -> Iterator[Document]:
     for table in (TELLINGS, MORE_TELLINGS):
         for code, tellings in table.items():
             yield from (Document(one, {code: 1.0}, AS_TELLING) for one in tellings)
+    for text in written():
+        yield Document(text["text"], _shared(text["codes"]), AS_WRITTEN)
     for line in (DATA / "printed_messages.jsonl").read_text(encoding="utf-8").splitlines():
         printed = json.loads(line)
         if printed["codes"]:
@@ -201,13 +213,13 @@ def scoped(
 def held_out(
     others: Sequence[Mapping[str, Any]], reports: Sequence[Mapping[str, Any]], causes: ranking.Evidence
 ) -> list[float]:
-    """Return the score of each unrelated text by what is fitted to texts of other libraries."""
+    """Return the score of each unrelated text that is asked about by what is fitted to texts of other libraries."""
     found: list[float] = []
     for fold in range(FOLDS):
         model = _scope_of(
             [r for r in reports if fold_of(r) != fold], [other for other in others if fold_of(other) != fold]
         )
-        asked = [other for other in others if fold_of(other) == fold]
+        asked = [other for other in others if other["asked"] and fold_of(other) == fold]
         found += [_score(whole(one), *model) + scope.SURE * _surety(one, causes) for one in asked]
     return found
 
@@ -226,6 +238,7 @@ def _scope_of(
         texts.append((whole(report), 1, 1.0))
         texts += [(report["text"], 1, 0.5)] if report.get("had") else []
     texts += [(text.text, 1, 0.5) for table in (TELLINGS, MORE_TELLINGS) for text in _tellings(table)]
+    texts += [(one["text"], 1, 0.5) for one in written()]
     for other in others:
         texts.append((whole(other), 0, 1.0))
         texts += [(other["text"], 0, 0.5)] if other.get("had") else []

@@ -16,6 +16,7 @@ from legalsat.pasted.tables.evidence import TOLD
 from legalsat.pasted.tables.more_tellings import MORE_TELLINGS
 from legalsat.pasted.tables.tellings import TELLINGS
 from legalsat.pasted.wording import likely, ranking, scope
+from legalsat.pasted.wording.apart import APART
 from legalsat.targets import target
 
 # What is seen and what the kernel does, in words of no report, and what is likely.
@@ -161,3 +162,18 @@ def test_the_words_of_other_libraries_reports_name_a_reports_cause_first_or_seco
     assert named(recent) / len(recent) >= 0.65 > often, (
         "which guessing the causes that are most frequent does not reach"
     )
+
+
+def test_causes_that_look_alike_are_told_apart() -> None:
+    assert {code for pair in APART for code in pair} <= set(RULE_OF)
+    assert all(first < second for first, second in APART)
+    report = (
+        "Each warp writes its rows of the tile and all read it in the k loop; some runs give wrong sums in a few "
+        "elements, and a __syncthreads more in the loop makes them right."
+    )
+    told = ls.explain(report, "h200").diagnostics[:2]
+    assert {one.code for one in told} == {"PIPE008", "PIPE009"}
+    assert all("WAR hazard" in one.help and "PIPE008" in one.help and "PIPE009" in one.help for one in told)
+    alone = [one for one in ls.explain(LIKELY[2][0], "h200").diagnostics if one.where == likely.WHERE]
+    codes = {one.code for one in alone}
+    assert all("WAR hazard" not in one.help for one in alone if not codes >= {"PIPE008", "PIPE009"})

@@ -16,11 +16,13 @@ from legalsat.extract.explain.explain_word import explain_word, unit_lacking, wo
 from legalsat.pasted.beside import curing
 from legalsat.pasted.code.accesses import explain_accesses
 from legalsat.pasted.code.breaks import Pasted, with_code
+from legalsat.pasted.code.calls import made_arrays
 from legalsat.pasted.code.fragments import without_asides
 from legalsat.pasted.code.host_code import encoded_maps
 from legalsat.pasted.code.python import follow
+from legalsat.pasted.extents import CALL
 from legalsat.pasted.grammar import even, plain
-from legalsat.pasted.limits import explain_limits
+from legalsat.pasted.limits import explain_limits, within_limits
 from legalsat.pasted.maps import PrintedMap, printed_maps
 from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
 from legalsat.pasted.products import explain_products
@@ -31,10 +33,10 @@ from legalsat.pasted.results import (
     left_behind,
     returned_results,
 )
-from legalsat.pasted.sentences import explain_causes, explain_failed_check, explain_sentences
-from legalsat.pasted.shared import explain_shared, shared_memory_told
+from legalsat.pasted.sentences import RULE_OF, explain_causes, explain_failed_check, explain_sentences
+from legalsat.pasted.shared import explain_shared, shared_memory_suffices, shared_memory_told
 from legalsat.pasted.tables.program_causes import ASKED
-from legalsat.pasted.tensors import explain_printed_tensors
+from legalsat.pasted.tensors import explain_printed_tensors, printed_tensors
 from legalsat.pasted.wording.kinds import (
     LAUNCH,
     effects,
@@ -45,7 +47,7 @@ from legalsat.pasted.wording.kinds import (
 )
 from legalsat.pasted.wording.likely import tells_of_failure
 from legalsat.pasted.wording.merged import TEXT, with_likely
-from legalsat.pasted.wording.scope import is_strange, speaks_of_gpus
+from legalsat.pasted.wording.scope import OFTEN_BESIDE, is_strange, seen_in, speaks_of_gpus
 from legalsat.pasted.words import (
     INSTRUCTION_BITS,
     InstructionWord,
@@ -78,6 +80,7 @@ _OF_GPUS, _OF_GPUS_AND_ARRAYS = re.compile("PIPE|TMEM"), re.compile("PIPE|TMEM|T
 _OF_ARRAYS = re.compile(
     r"contiguous|tensor|torch|major|kernel|mat_?[ab12]\b|\w\.strides?\b|dim(?:ension)?s?\b", re.IGNORECASE
 )
+_OF_ARGUMENTS = frozenset({"invalid", "misaddr"})  # what numbers show themselves by
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 
@@ -110,10 +113,23 @@ def explain_pasted(text: str, target: Target, uses: int = USES, beside: str = ""
         known = _with_the_rest(readable, whole, target, uses)
     else:
         known = _explain(readable, readable, target, uses)
-    found = with_likely(known, whole, target)
+    found = with_likely(known, whole, target, lambda: _in_order(whole, target))
     if found is None:
         raise InvalidInput(f"nothing in the text is understood; paste {'; or '.join(FORMS)}")
     return found
+
+
+def _in_order(whole: str, target: Target) -> set[str]:
+    """Return the rules whose numbers a text prints, all of them in order: what is judged is guessed no more.
+
+    Where arguments were refused whose tensors are in order, nothing else is guessed.
+    """
+    if seen_in(whole) - OFTEN_BESIDE <= _OF_ARGUMENTS and (
+        CALL.search(whole) or next(printed_tensors(whole), None) or next(made_arrays(follow(whole).arrays), None)
+    ):
+        return set(RULE_OF)
+    evened = even(whole)
+    return within_limits(evened, target) | ({"SMEM001"} if shared_memory_suffices(evened) else set())
 
 
 def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Explanation | None:

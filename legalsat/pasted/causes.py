@@ -103,6 +103,7 @@ _QUANTITY = re.compile(
     r"features|tokens|alignment|numel|range)\b(?! (?:of|in) the (?:file|image|batch))"
 )
 
+_SEEN = re.compile(r"fault|error|crash|fail|hang|wrong|behav", re.IGNORECASE)  # of a failure, and no quantity
 # What a line of a program says in passing: no check of it failed.
 _CODE = re.compile(r"(?:(?:if|elif|for|while|def|return)\b|#|//|(?:[^\n]*[;{}] ?)?(?:for|while|if) ?\()")
 _MEASURES = (MULTIPLE.partition("{")[0], "at least", "at most", "more than", "a power")
@@ -140,7 +141,9 @@ def failed_check(text: str) -> Named | None:
 def _asks(clause: str) -> Cause | None:
     """Return the cause of a line that asks a number of a quantity that it names; None if it does not."""
     asked = condition(clause)
-    if not _QUANTITY.search(asked.quantity) or _compiled(NO_CHECK).search(clause) or _CODE.match(clause):
+    if not _QUANTITY.search(asked.quantity) or _SEEN.search(asked.quantity):
+        return None
+    if _compiled(NO_CHECK).search(clause) or _CODE.match(clause):
         return None
     if not asked.asks.startswith(_MEASURES):
         return None

@@ -13,10 +13,11 @@ from itertools import islice
 from typing import NamedTuple
 
 MULTIPLE, MOST, LEAST = "a multiple of {0}", "at most {0}", "at least {0}"
-_NUMBER = r"(?<![A-Za-z_\d.])(\d{1,9})\b(?!\.\d)"
+_PART = r"(?!\.\d|,\d{3}\b|\^|\*\*)"  # what follows a number that is a part of one: 0.5, 2,147,483,647, 2^31
+_NUMBER = rf"(?<![A-Za-z_\d.])(?<!\d,)(\d{{1,9}})\b{_PART}"
 # A number, or a name that stands for one, with its value if the line says it: "tile_n = 64", "block size (128)".
 _BOUND = (
-    r"(?:(?<![A-Za-z_\d.])(?P<bound>\d{1,9})(?:[ -]?(?P<of>b(?:ytes?)?|elements?)\b|\b(?!\.\d))"
+    rf"(?:(?<![A-Za-z_\d.])(?<!\d,)(?P<bound>\d{{1,9}})(?:[ -]?(?P<of>b(?:ytes?)?|elements?)\b|\b{_PART})"
     r"|(?P<name>(?:(?!(?:is|but|for|and|in|or|on|with|to|because|when|so|since|if|that|which|does|it)\b)"
     r"[A-Za-z_][\w.]{0,40}(?:\([-\d]{0,2}\))?(?: (?=[A-Za-z_]))?){1,5})"
     r"(?:(?:\s?(?:==?|\(|:)\s?| of | )(?P<value>[1-9]\d{0,8})\b(?!\.\d)\)?)?)"
@@ -59,7 +60,7 @@ _RELATIONS = tuple(
         ),
         (rf"(?:exceed\w*|larger than|greater than|more than|above)\W{{0,3}}(?:the )?{_BOUND}", MOST),
         (
-            r"(?:at least|>=|minimum(?: of| is)?|no(?:t be)? (?:less|smaller) than)\W{0,3}(?P<bound>\d{1,9})\b(?!\.\d)",
+            r"(?:at least|>=|minimum(?: of| is)?|no(?:t be)? (?:less|smaller) than)\W{0,3}(?P<bound>\d{1,9})\b" + _PART,
             LEAST,
         ),
         (r"powers? of (?:2|two)", "a power of two"),

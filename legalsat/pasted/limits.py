@@ -275,3 +275,15 @@ def explain_limits(text: str, target: Target) -> Iterator[Diagnostic]:
                 told.add(limit.code)
                 requirement = require(False, limit.message, help=limit.help, number=number)
                 yield RULE_OF[limit.code].diagnostic(requirement, f'text "{match[0]}"')
+
+
+def within_limits(text: str, target: Target) -> set[str]:
+    """Return the rules of which an even text prints numbers that are all in order: none of them is its cause."""
+    text = _with_products(text)
+    judged = [
+        (limit.code, limit.refuses(number, target))
+        for pattern, limit in _COMPILED
+        for match in islice(pattern.finditer(text), MOST_FOUND)
+        if (number := limit.number(match, target)) > 0
+    ]
+    return {code for code, _ in judged} - {code for code, refused in judged if refused}

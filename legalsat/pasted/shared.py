@@ -166,6 +166,14 @@ def shared_memory_told(text: str, target: Target) -> list[str]:
     return [f"{_in_buffers(one)} take {one.bytes} of {limit} bytes of shared memory" for one in fitted]
 
 
+def shared_memory_suffices(text: str) -> bool:
+    """Whether an even text prints what is needed of shared memory beside a limit, which is not below it."""
+    lines = (line[:_LONGEST] for line in text.split("\n") if _SHARED.search(line) and not _OF_PROCESSES.search(line))
+    needs = [need for line in islice(lines, MOST_TILES) if (need := _of_line(line)) is not None]
+    told = [(need.bytes, need.limit) for need in needs if need.bytes is not None and need.limit is not None]
+    return bool(told) and all(needed <= limit for needed, limit in told)
+
+
 def _number(word: str) -> int:
     """Return what digits say, which may begin with zeros."""
     return int(word, 16 if word[:2].lower() == "0x" else 10)

@@ -9,14 +9,12 @@ words and with which odds, and never makes anything legal.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.causes import A_RESULT
-from legalsat.pasted.extents import CALL
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.pasted.wording.ranking import (
     Evidence,
@@ -29,18 +27,13 @@ from legalsat.pasted.wording.ranking import (
     weight,
     words_of,
 )
-from legalsat.pasted.wording.scope import OFTEN_BESIDE, SEEN, concerns, ends, seen_in
+from legalsat.pasted.wording.scope import SEEN, concerns, ends
 from legalsat.rule import require
 from legalsat.targets import Target
 
 WHERE = "the words of the text"
 MOST = 2  # causes that are told, of those for which the words speak most
-_HAS_NUMBERS = re.compile(
-    r"torch\.Size\(|\b(?:torch|jnp|np|cp)\.(?:randn?|empty|zeros|ones|rand\w*)\(|"
-    r"\b(?:make_tensor_descriptor|from_tensor|TensorDescriptor)\(|" + CALL.pattern
-)
-_OF_ARGUMENTS = frozenset({"invalid", "misaddr"})  # what numbers show themselves by
-_OFTEN, _LEAST_KNOWN = 8, 8  # words that so many reports have: a text that has fewer says too little
+_OFTEN, _LEAST_KNOWN = 8, 7  # words that so many reports have: a text that has fewer says no more than its result
 _SHOWN = 4  # words by which a cause is found
 _LEAST_ODDS, _MOST_ODDS = 1, 9  # of 10: rarer and surer than that is not told from words
 
@@ -62,29 +55,28 @@ def tells_of_failure(text: str) -> bool:
     return not SEEN.isdisjoint(concepts(text))
 
 
-def likely_causes(text: str, target: Target, *, told: bool) -> Likely | None:
+def likely_causes(text: str, target: Target, in_order: Callable[[], Collection[str]] = tuple) -> Likely | None:
     """Return how likely the words of a plain text make each cause, the likeliest first.
 
     Args:
         text: the whole report.
         target: the GPU. Rules of units that it lacks are no causes.
-        told: whether something is known of the text already, as what a call returned.
+        in_order: which rules are none, since their numbers were judged.
 
     Returns:
         None if the text is not likely about a failure of a GPU's kernel (`legalsat.pasted.wording.scope`), or says
         too little.
     """
     text = ends(text)
-    if not _says_enough(text) or (told and _are_judged(text)):
+    if not _says_enough(text):
         return None
     said = features(text)
     scores = scored(said, evidence(), target)
-    return Likely(scores, said) if concerns(text, surety(scores, MOST)) else None
-
-
-def _are_judged(text: str) -> bool:
-    """Whether a text of refused arguments has numbers by which tensors are judged, in order where nothing was found."""
-    return seen_in(text) - OFTEN_BESIDE <= _OF_ARGUMENTS and _HAS_NUMBERS.search(A_RESULT.sub(" ", text)) is not None
+    if not concerns(text, surety(scores, MOST)):
+        return None
+    judged = in_order()
+    left = {code: score for code, score in scores.items() if code not in judged}
+    return Likely(left, said) if left else None
 
 
 def _says_enough(text: str) -> bool:

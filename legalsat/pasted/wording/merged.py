@@ -8,29 +8,40 @@ checks of unknown programs, are ordered among the causes that the words of the w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.explanation import Explanation
+from legalsat.pasted.wording.apart import told_apart
 from legalsat.pasted.wording.kinds import effects, is_by_code, is_by_line, is_doubtful, is_result, weight_of
-from legalsat.pasted.wording.likely import MOST, Likely, likely_causes
+from legalsat.pasted.wording.likely import MOST, WHERE, Likely, likely_causes
 from legalsat.targets import Target
 
 TEXT = "the pasted text"
 _HALF = math.log(0.5)
 
 
-def with_likely(known: Explanation | None, whole: str, target: Target) -> Explanation | None:
+def with_likely(
+    known: Explanation | None, whole: str, target: Target, in_order: Callable[[], Collection[str]] = tuple
+) -> Explanation | None:
     """Return what is known of a report with the causes that its words make likely, where no cause is known for sure.
 
     Args:
         known: what is known; None if nothing is.
         whole: the report.
         target: the GPU.
+        in_order: which rules have numbers in the report that are all in order: none of them is guessed.
     """
+    found = _with_likely(known, whole, target, in_order)
+    return found if found is None else replace(found, diagnostics=told_apart(found.diagnostics, WHERE))
+
+
+def _with_likely(
+    known: Explanation | None, whole: str, target: Target, in_order: Callable[[], Collection[str]]
+) -> Explanation | None:
     if known is None:
-        likely = likely_causes(whole, target, told=False)
+        likely = likely_causes(whole, target, in_order)
         return None if likely is None else _of_words(likely, target)
     told = known.diagnostics
     seen = effects(told)
@@ -38,7 +49,7 @@ def with_likely(known: Explanation | None, whole: str, target: Target) -> Explan
     beside = _beside(causes, told, seen)
     if beside is None and (known.subject != TEXT or not told or any(not is_by_line(one) for one in causes)):
         return known  # what is sure, and numbers that are in order
-    likely = likely_causes(whole, target, told=bool(told))
+    likely = likely_causes(whole, target, in_order)
     if likely is None:
         return known
     return _merged(known, likely) if beside is None else _with_another(known, beside, likely)
