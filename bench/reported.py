@@ -38,9 +38,16 @@ SETS = (
         "further",
         "wider",
         "latest",
+        "newest",
         "faults",
     ),
-    *("sealed", "sealed_further", "sealed_wider", "sealed_latest"),  # which nobody who mends anything reads
+    *(
+        "sealed",
+        "sealed_further",
+        "sealed_wider",
+        "sealed_latest",
+        "sealed_newest",
+    ),  # which nobody who mends anything reads
 )
 NOT_MENDED_FOR, FOLDS = "wider", 6  # but for what words say; parts of it, by address as its sealed part was taken
 FIRST = 2  # diagnostics among which the cause must be

@@ -37,7 +37,7 @@ NOW = {"mended": 33, "kept": 31, "last": 13}
 NOW_LATER = {"mended": 26, "kept": 26, "last": 12, "after": 4}
 NOW_DRAWN = {"developed": 43}
 # Named once, until more reports were learned from, whose causes their words speak for more.
-LOST = {"SparseConvNet-211", "turbo-12", "paddock-6", "tilelang-2200"}
+LOST = {"SparseConvNet-211", "turbo-12", "paddock-6", "tilelang-2200", "cuda.jl-3135"}
 # The share of texts about other things of which a cause is guessed at most, as something not proven.
 GUESSED = 0.05
 # What a program prints of itself, which is told as it is: that a check or a launch of its own failed.

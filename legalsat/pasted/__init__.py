@@ -113,23 +113,28 @@ def explain_pasted(text: str, target: Target, uses: int = USES, beside: str = ""
         known = _with_the_rest(readable, whole, target, uses)
     else:
         known = _explain(readable, readable, target, uses)
-    found = with_likely(known, whole, target, lambda: _in_order(whole, target))
+    found = with_likely(known, whole, target, lambda: _in_order(known, whole, target))
     if found is None:
         raise InvalidInput(f"nothing in the text is understood; paste {'; or '.join(FORMS)}")
     return found
 
 
-def _in_order(whole: str, target: Target) -> set[str]:
+def _in_order(known: Explanation | None, whole: str, target: Target) -> set[str]:
     """Return the rules whose numbers a text prints, all of them in order: what is judged is guessed no more.
 
     Where arguments were refused whose tensors are in order, nothing else is guessed.
     """
-    if seen_in(whole) - OFTEN_BESIDE <= _OF_ARGUMENTS and (
-        CALL.search(whole) or next(printed_tensors(whole), None) or next(made_arrays(follow(whole).arrays), None)
-    ):
+    refused = known is not None and known.diagnostics and seen_in(whole) - OFTEN_BESIDE <= _OF_ARGUMENTS
+    if refused and _has_tensors(whole):
         return set(RULE_OF)
     evened = even(whole)
     return within_limits(evened, target) | ({"SMEM001"} if shared_memory_suffices(evened) else set())
+
+
+def _has_tensors(whole: str) -> bool:
+    """Whether a text has tensors that are judged, by what it prints of them or by its code."""
+    printed = any(len(one.shape) > 1 for one in printed_tensors(whole))
+    return printed or CALL.search(whole) is not None or next(made_arrays(follow(whole).arrays), None) is not None
 
 
 def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Explanation | None:

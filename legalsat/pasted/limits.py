@@ -21,8 +21,8 @@ MOST_THREADS, MOST_BLOCKS, MOST_REGISTERS, MOST_CLUSTER, MOST_FOUND = 1024, 6553
 _GROUP = 128  # threads of a warpgroup
 _RESIDENT_THREADS, _RESIDENT_BLOCKS = 2048, 32  # that a processor of any GPU holds at once
 _FAILS = re.compile(
-    r"invalid|exceed|more than|greater|larger|too (?:many|large)|fail|error|assert|refus|limit|maxim|cannot|can't|"
-    r"reject|"
+    r"invalid|exceed|must be|more than|greater|larger|too (?:many|large)|fail|error|assert|refus|limit|maxim|cannot|"
+    r"can't|reject|"
     r"illegal|segv|segfault|not (?:generat|produc)|no output|"
     r"unwritten|budget|stale|not support|unsupport|wrong|garbage|corrupt|hang|crash",
     re.I,
@@ -81,6 +81,12 @@ def _not_resident(match: re.Match[str], target: Target) -> int:
 def _least_of_launch(match: re.Match[str], target: Target) -> int:
     """Return the least extent of a grid or block, 1 where the text is about no launch: indices begin with 0 too."""
     return min(int(one) for one in match.groups() if one) if _OF_LAUNCHES.search(match.string) else 1
+
+
+def _workgroup(match: re.Match[str], target: Target) -> int:
+    """Return the threads of a workgroup if they are more than the limit that is printed beside them."""
+    threads = prod(int(one) for one in re.findall(r"\d+", match["threads"]))
+    return threads if threads > int(match["most"]) else 0
 
 
 def _many_threads(number: int, target: Target) -> bool:
@@ -235,6 +241,14 @@ _LIMITS = (
         "TOOL008",
         "a multicast to {number} CTAs has more of them than the box has elements, of which each CTA loads a part",
         "multicast to no more CTAs than divide the box, or take a larger box",
+    ),
+    _Limit(
+        r"\bthreadsPerThreadgroup\.\w{1,10}\((?P<threads>\d{1,5})\) must be <= (?P<most>\d{1,5})\b",
+        _workgroup,
+        lambda number, target: number > 0,
+        "TOOL011",
+        "{number} threads are more than the device takes in a threadgroup",
+        "take fewer threads in a threadgroup, and more threadgroups",
     ),
     _Limit(
         r"\bwgmma\b[^\n]{0,40}?\bn\s?=\s?(\d{1,4})\b",

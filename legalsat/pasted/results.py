@@ -43,7 +43,7 @@ RESULTS = (
         "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
         "cudaErrorUnsupportedPtxVersion",
         "the provided PTX was compiled with an unsupported toolchain",
-        "PTX was compiled with an unsupported toolchain",
+        "PTX was compiled with an unsupported toolchain|Unsupported PTX version",
     ),
     Result(
         700,

@@ -40,7 +40,7 @@ _SENTENCES = (
     r"Setting smem size to (?P<need>\d{1,9})(?=[\s\S]{0,400}(?:cudaFuncSetAttribute|Error Internal))",
     r"\bshared_?mem\w*=(?P<opt_in>\d{5,7})\b(?=[\s\S]{0,2000}(?:CUDA_ERROR_INVALID_VALUE|cudaErrorInvalidValue))",
 )
-_SHARED = re.compile(r"\bLDS\b|shared[ _]?mem|(?<!d)smem|shared[ _]storage|shared_memory", re.I)
+_SHARED = re.compile(r"\bLDS\b|(?:shared|threadgroup)[ _]?mem|(?<!d)smem|shared[ _]storage|shared_memory", re.I)
 _OF_PROCESSES = re.compile(r"\bworkers?\b|/dev/shm|shm[-_]size|\bipc\b|\bpid\b", re.I)  # memory that processes share
 _FAILS = re.compile(
     r"exceed|more .{0,40}than|larger than|greater than|too (?:much|large|big|high)|not enough|insufficient|out of|"

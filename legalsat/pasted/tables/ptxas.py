@@ -143,7 +143,7 @@ PTXAS = (
     ),
     Sentence(
         "the runtime",
-        r"no kernel image is available for execution|CUDA_ERROR_NO_BINARY_FOR_GPU"
+        r"no kernel image is available for execution|CUDA_ERROR_NO_BINARY_FOR_GPU|hipErrorNoBinaryForGpu"
         r"|invalid device function|cudaErrorNoKernelImageForDevice|CUDA_ERROR_INVALID_PTX|cudaErrorInvalidPtx"
         r"|device kernel image is invalid|SM version specified by \.target is higher",
         "TOOL004",

@@ -50,7 +50,7 @@ def is_doubtful(one: Diagnostic) -> bool:
 
 def is_result(one: Diagnostic) -> bool:
     """Whether what is told is what a call returned."""
-    return one.code.startswith(_RESULT)
+    return one.code.startswith(_RESULT) or (one.where == _REFUSED and one.code != LAUNCH)
 
 
 def is_unknown_check(one: Diagnostic) -> bool:
