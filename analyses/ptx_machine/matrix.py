@@ -226,19 +226,20 @@ def _multiply(program: Any, i: Instruction) -> Operation:
 
 
 def _reads_alone(run: Run, warp: Warp, a: Cells, line: int) -> bool:
-    """Do warps of a warpgroup store to A themselves, so that each is taken to read its own 16 rows of it alone?
+    """Do warps of a warpgroup store to A and not meet, so that each is taken to read its own 16 rows of it alone?
 
     FlashAttention-3 lets each warp multiply the rows of P that it has written, and only its lanes meet before
     (FACTS WG-04: the sums of a warp are those of its rows).
     """
-    order, worker = run.order, warp.worker
-    accesses, alone = order.accesses, False
-    agents = {agent for one in run.warpgroups[warp.group] for agent in (one.index, one.worker.single)}
+    order, peers, alone = run.order, [one.worker for one in run.warpgroups[warp.group]], False
+    agents = {agent: one for one in peers for agent in (one.index, one.single)}
     for number in order.shared.writers_of(order.shared.of(a)):
-        access = accesses[number]
-        if access.kind == "st" and access.agent in agents:
+        access = order.accesses[number]
+        agent, epoch = access.agent, access.epoch
+        writer = agents.get(agent) if access.kind == "st" else None
+        if writer is not None and any(one.known[agent] <= epoch for one in peers if one is not writer):
             alone = True
-            if access.agent not in (warp.index, worker.single) and worker.known[access.agent] <= access.epoch:
+            if writer is not warp.worker and warp.worker.known[agent] <= epoch:
                 message = "a wgmma reads rows of A that another warp of its warpgroup wrote, with no meeting between"
                 order.find("rows_not_met", line, message, f"written at line {access.line}")
     return alone
