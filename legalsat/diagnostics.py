@@ -10,13 +10,14 @@ from typing import Any, Literal
 from legalsat.printable import printable
 
 Level = Literal["error", "warning"]
-Authority = Literal["compiler", "driver", "hardware", "document"]
+Authority = Literal["compiler", "driver", "hardware", "document", "nobody"]
 # What becomes of a violation, by who enforces the rule.
 CONSEQUENCES: dict[Authority, str] = {
     "compiler": "it does not compile, or not into what was written",
     "driver": "the encode or launch call fails",
     "hardware": "it faults or corrupts memory at run time",
     "document": "nobody enforces it, results are undefined",
+    "nobody": "results are right, and take longer",
 }
 _SPEAKERS = tuple(CONSEQUENCES)  # in the order in which they get to see a request
 
@@ -28,8 +29,8 @@ class Diagnostic:
     Attributes:
         code: the rule's code, such as "TMA003".
         level: "error" if the plan cannot work, "warning" if it works but breaks a documented rule.
-        refused_by: who enforces the rule: a compiler, the driver's encode call, the hardware at run time, or only a
-            document.
+        refused_by: who enforces the rule: a compiler, the driver's encode call, the hardware at run time, only a
+            document, or nobody, where all is right but slow.
         field: the `TensorMap` field at fault.
         message: what is wrong, with numbers and units.
         note: the source and what it says.

@@ -176,7 +176,7 @@ def launch_too_large(message: CompilerMessage, target: Target) -> Requirements:
     Source(_GUIDE, "shared memory").saying(
         "Shared memory has 32 banks that are organized such that successive 32-bit words map to successive banks"
     ),
-    refused_by="compiler",
+    refused_by="nobody",
     level="warning",
 )
 def banks_conflict(message: CompilerMessage, target: Target) -> Requirements:
@@ -226,7 +226,7 @@ def compiler_fails(message: CompilerMessage, target: Target) -> Requirements:
     Source(_GUIDE, "device memory accesses").saying(
         "local memory accesses have the same high latency and low bandwidth as global memory accesses"
     ),
-    refused_by="compiler",
+    refused_by="nobody",
     level="warning",
 )
 def registers_spilled(message: CompilerMessage, target: Target) -> Requirements:
@@ -341,7 +341,7 @@ def pointer_of_another_device(message: CompilerMessage, target: Target) -> Requi
     Source(_GUIDE, "device memory accesses").saying(
         "it coalesces the memory accesses of the threads within the warp into one or more of these memory transactions"
     ),
-    refused_by="hardware",
+    refused_by="nobody",
     level="warning",
 )
 def accesses_uncoalesced(message: CompilerMessage, target: Target) -> Requirements:

@@ -40,7 +40,7 @@ FAMILIES = {
     "CUDA": "Results of failed calls",
     "TOOL": "Messages of compilers",
 }
-_ARTICLES = {"compiler": "the", "driver": "the", "hardware": "the", "document": "a"}
+_ARTICLES = {"compiler": "the ", "driver": "the ", "hardware": "the ", "document": "a ", "nobody": ""}
 _EXAMPLES = {example.code: example for example in EXAMPLES}
 
 
@@ -118,7 +118,7 @@ def page(rule: Rule) -> str:
     source, by = rule.source, rule.refused_by
     facts = (
         ("level", rule.level),
-        ("refused by", f"{_ARTICLES[by]} {by}: {CONSEQUENCES[by]}"),
+        ("refused by", f"{_ARTICLES[by]}{by}: {CONSEQUENCES[by]}"),
         ("authority", "measured: no document says so" if source.measured else "written in a document"),
         ("unit", rule.unit.name),
         ("field", f"`{source.field}`"),
