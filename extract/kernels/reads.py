@@ -10,9 +10,9 @@ from legalsat.plans.product_kernel import ISSUED_ROWS
 from legalsat.rules import MULTIPLY_RULES
 from legalsat.targets import Target
 from legalsat.units.mma import instruction_of
-from legalsat.units.tcgen05 import kind_of, legal_n, operand_type
+from legalsat.units.tcgen05 import KINDS, kind_of, legal_n, operand_type
 from legalsat.units.tcgen05_sites import Tcgen05Mma
-from legalsat.units.wgmma import TURNED
+from legalsat.units.wgmma import PAIRS, TURNED
 from legalsat.units.wgmma import columns as legal_columns
 
 K_MAJOR: tuple[Major, Major] = ("K", "K")
@@ -33,9 +33,11 @@ def columns_of(element: str, target: Target, majors: tuple[Major, Major] = K_MAJ
         target: the GPU, whose unit is wgmma or tcgen05.
         majors: of A and of B.
     """
+    name = operand_type(element)
     if matrix_unit(target) == "wgmma":
-        turns = operand_type(element) in TURNED
-        return legal_columns(operand_type(element)) if turns or majors == K_MAJOR else ()
+        return legal_columns(name) if name in (TURNED if majors != K_MAJOR else PAIRS) else ()
+    if not any(name in kind.operands for kind in KINDS.values()):
+        return ()
     kind = kind_of(element, element)
     words = (instruction_of(element, (ISSUED_ROWS, n), majors) for n in legal_n(kind, 1))
     swizzles = [swizzle_of(kind.element_bits, major) for major in majors]
