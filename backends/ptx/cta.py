@@ -224,8 +224,10 @@ class Cta:
         text, plan = self.text, self.plan
         found = text.held(0)
         with text.only(text.when("lt.s32", number, self.tiles)):
-            tile = self.tile(number) if plan.phase_tiles or plan.k_cut else None
-            k_tiles = self._along_k(tile.shift if tile else 0)[2] if tile is None or not plan.k_cut else tile.k_tiles
+            if plan.k_cut:
+                k_tiles = self.tile(number).k_tiles
+            else:
+                k_tiles = self._along_k(self.tile(number).shift if plan.phase_tiles else 0)[2]
             text.do(f"mov.b32 {found}, {text.add(k_tiles, int(plan.realign))}")
         return found
 

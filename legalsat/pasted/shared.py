@@ -168,7 +168,7 @@ def shared_memory_told(text: str, target: Target) -> list[str]:
 
 def shared_memory_suffices(text: str) -> bool:
     """Whether an even text prints what is needed of shared memory beside a limit, which is not below it."""
-    lines = (line[:_LONGEST] for line in text.split("\n") if _SHARED.search(line) and not _OF_PROCESSES.search(line))
+    lines = (line[:_LONGEST] for line in text.split("\n") if _is_of_shared(line))
     needs = [need for line in islice(lines, MOST_TILES) if (need := _of_line(line)) is not None]
     told = [(need.bytes, need.limit) for need in needs if need.bytes is not None and need.limit is not None]
     return bool(told) and all(needed <= limit for needed, limit in told)
@@ -193,12 +193,17 @@ def _printed_needs(text: str) -> Iterator[Need]:
     told = (
         f"{line} {more}" if _AMOUNT.search(line) is None else line
         for line, more in zip(lines, [*lines[1:], ""], strict=True)
-        if _SHARED.search(line) and not _OF_PROCESSES.search(line)
+        if _is_of_shared(line)
     )
     for line in islice((without_layouts(line[:_LONGEST]) for line in told), MOST_TILES):
         need = _of_line(line)
         if need is not None and (_FAILS.search(line) or (need.bytes or 0) > (need.limit or need.bytes or 0)):
             yield need
+
+
+def _is_of_shared(line: str) -> bool:
+    """Whether a line speaks of a block's shared memory."""
+    return _SHARED.search(line) is not None and _OF_PROCESSES.search(line) is None
 
 
 def _of_line(line: str) -> Need | None:

@@ -25,35 +25,21 @@ APART = {
     ("PIPE008", "PIPE018"): _MET,
     ("PIPE009", "PIPE018"): _MET,
     ("PIPE009", "TOOL017"): "CUDA_LAUNCH_BLOCKING=1 cures an order of streams ({1}), and nothing within a kernel ({0})",
-    (
-        "PIPE009",
-        "TOOL016",
-    ): "racecheck names a read that comes too early ({0}), initcheck one of what nobody wrote ({1})",
-    (
-        "CUDA700",
-        "TOOL013",
-    ): "with half of the data an overflow ({1}) is gone, an index out of bounds ({0}) as a rule is "
-    "not; compute-sanitizer prints how far from an allocation the address is, gigabytes for an overflow",
+    ("PIPE009", "TOOL016"): "racecheck names a read that comes too early ({0}), initcheck one of what nobody wrote "
+    "({1})",
+    ("CUDA700", "TOOL013"): "with half of the data an overflow ({1}) is gone, an index out of bounds ({0}) as a rule "
+    "is not; compute-sanitizer prints how far from an allocation the address is, gigabytes for an overflow",
     ("CUDA700", "VEC002"): "compute-sanitizer calls an address misaligned ({1}) or out of bounds ({0})",
     ("TOOL011", "TOOL013"): "a launch outside of the limits ({0}) returns an error at once and computes nothing; where "
     "offsets overflow ({1}) a part of the result is right",
     ("SMEM001", "TOOL011"): "print the bytes of shared memory beside the grid and the block: more than the GPU gives a "
     "block ({0}), or an axis outside of the limits ({1})",
-    (
-        "SMEM001",
-        "TOOL003",
-    ): "ptxas -v prints the shared memory ({0}) and the registers ({1}) of the kernel; half of the "
-    "threads cure the latter",
-    (
-        "TOOL003",
-        "TOOL011",
-    ): "too many registers ({0}) is error 701, and half of the threads cure it; an axis outside of "
-    "the limits ({1}) is error 9 or 1",
-    (
-        "TOOL004",
-        "TOOL010",
-    ): "the same shapes on a newer GPU run where code for this one is missing ({0}), and are refused "
-    "there too where the program has no such kernel ({1})",
+    ("SMEM001", "TOOL003"): "ptxas -v prints the shared memory ({0}) and the registers ({1}) of the kernel; half of "
+    "the threads cure the latter",
+    ("TOOL003", "TOOL011"): "too many registers ({0}) is error 701, and half of the threads cure it; an axis outside "
+    "of the limits ({1}) is error 9 or 1",
+    ("TOOL004", "TOOL010"): "the same shapes on a newer GPU run where code for this one is missing ({0}), and are "
+    "refused there too where the program has no such kernel ({1})",
 }
 
 
