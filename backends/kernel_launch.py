@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from legalsat.backends import backend_of
 from legalsat.backends.host.maps import map_lines
 from legalsat.backends.relayouts import with_relayouts
 from legalsat.errors import LegalSatError
@@ -54,7 +55,6 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
     target: Target,
     text: str,
     builder: str,
-    relayouts: tuple[str, tuple[str, ...]],
     recipe: Recipe | None = None,
     signature: tuple[str, ...] = (),
 ) -> Program:
@@ -66,7 +66,6 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
         target: the GPU.
         text: of the kernel, and of the one behind that adds slices up where it has any.
         builder: the module that makes an image of it.
-        relayouts: the backend that prints what runs in front, and the means that it prints.
         recipe: how the kernel is launched, where its parameters are others than those of backends cute and ptx.
         signature: types of its parameters, where what makes the image asks for them.
 
@@ -99,8 +98,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
         signature=signature,
         builder=builder,
     )
-    backend, means = relayouts
-    return with_relayouts(made, relayouts_of(gemm, kernel, target, means), backend)
+    return with_relayouts(made, relayouts_of(gemm, kernel, target), backend_of(made))
 
 
 def reads(kernel: ProductKernel) -> tuple[str, str]:

@@ -44,7 +44,8 @@ def lacking_in(backend: str, gemm: Gemm, kernel: ProductKernel) -> str:
         name, why = type(op).__name__, lacks[type(op)](op, asked) if type(op) in lacks else ""
         if why or type(op) not in rows:
             return f"{name} {why}".strip()
-    return ""
+    apart = set(kernel.means) - set(getattr(tables[0], "IN_FRONT", kernel.means))
+    return f"relayouts by {', '.join(sorted(apart))}" if apart and {*kernel.relayouts} != {"none"} else ""
 
 
 def _operations(asked: Asked) -> Iterator[Any]:

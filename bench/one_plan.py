@@ -2,12 +2,14 @@
 
     python -m bench.one_plan [COUNT] [SEED] [--processes N] [--seconds S] [--whole S] [--out FOLDER]
 
-Needs no GPU; 200 random products and movements each when COUNT is left out.
+Needs no GPU; 200 random products, movements and launches each when COUNT is left out.
 
 Of each product the plan, the text that it prints, the launch that it makes and the program that is proven are read
 separately and compared field by field: tile, stages, cluster, split, consumers, registers, grid, shared memory,
 tensor maps, arrivals and bytes of barriers, k-tiles, predicted time; of relayouts in front, which are movements, all
 that is compared of these. Writes one_plan.json, and a line of JSON as each is done, to bench/results or a folder.
+What is launched, in front and behind too, is compared by `bench.kernels.one_launch`: of products, batches, groups and
+programs of several operators, on every GPU and by every backend that prints them.
 Movements, with every means and every backend that prints them, are compared by `bench.kernels.one_movement`.
 """
 
@@ -27,8 +29,9 @@ from typing import Any
 
 import legalsat as ls
 from bench import pool
-from bench.kernels import one_movement
+from bench.kernels import one_launch, one_movement
 from bench.machine import RESULTS
+from bench.search import programs
 from legalsat.backends import program
 from legalsat.extract.cost.cost import among_others
 from legalsat.extract.kernels.product_maps import source_maps
@@ -39,7 +42,7 @@ from legalsat.tensor import plain
 from legalsat.view.show import duration
 
 TARGET, COUNT, SEED = "h200", 200, 7
-MOVEMENTS, PRODUCTS = "movements", "products"
+MOVEMENTS, PRODUCTS, LAUNCHES = "movements", "products", "launches"
 Compared = tuple[str, Any, Any]
 STEPS = (7, 10)  # which of the launch's numbers are C's, behind extents, tiles, A's pitch, and before that, scales
 Piece = tuple[str, int, int]  # kind, seed and number
@@ -199,6 +202,15 @@ def of_movement(plan: ls.Plan, found: Sequence[Compared]) -> list[str]:
     return [f"by {plan.access.by}, printed by {' and '.join(sorted(printers)) or 'none'}"]
 
 
+def of_launch(r: random.Random) -> tuple[Any, list[Compared]] | None:
+    """Return the plan of a random product, batch, groups or program on a random GPU, and what is compared of it."""
+    if r.random() < 0.3:
+        plan = ls.synthesize(programs.drawn(r), r.choice(one_launch.TARGETS))
+        return plan, list(one_launch.compared_program(plan))
+    made = one_launch.planned(r.choice((drawn, one_launch.members))(r), r)
+    return None if made is None else (made, list(one_launch.compared(made)))
+
+
 def judged(piece: Piece) -> dict[str, Any] | None:
     """Return what the comparison of a random product or movement says; None if it has no plan of that kind."""
     kind, seed, number = piece
@@ -209,6 +221,12 @@ def judged(piece: Piece) -> dict[str, Any] | None:
             return None
         found = list(one_movement.compared(moved))
         operator, classes = str(moved.operator), of_movement(moved, found)
+    elif kind == LAUNCHES:
+        launched = of_launch(r)
+        if launched is None:
+            return None
+        made, found = launched
+        operator, classes = str(made.operator), [f"{type(made.operator).__name__} on {made.target}"]
     else:
         plan = ls.synthesize(drawn(r), TARGET)
         found = list(compared(plan))
@@ -258,13 +276,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pool.options_of(parser)
     given = parser.parse_args(arguments)
     folder, limits = given.out or RESULTS, pool.limits_of(given)
-    moved, made = (
+    moved, made, launched = (
         all_of(kind, given.count, given.seed, limits, folder / f"one_plan_{kind}.jsonl")
-        for kind in (MOVEMENTS, PRODUCTS)
+        for kind in (MOVEMENTS, PRODUCTS, LAUNCHES)
     )
-    found = {"question": "is what is planned what runs", "target": TARGET, "seed": given.seed, **made}
-    (folder / "one_plan.json").write_text(json.dumps({**found, "of movements": moved}, indent=1) + "\n")
-    return int(any(one["agree"] < given.count for one in (made, moved)))
+    more = {"of movements": moved, "of launches": launched}
+    found = {"question": "is what is planned what runs", "target": TARGET, "seed": given.seed, **made, **more}
+    (folder / "one_plan.json").write_text(json.dumps(found, indent=1) + "\n")
+    return int(any(one["agree"] < given.count for one in (made, moved, launched)))
 
 
 if __name__ == "__main__":

@@ -245,13 +245,6 @@ def test_what_runs_in_front_of_a_product_is_a_plan(name: str) -> None:
     assert "in front" in str(plan) and all(str(one.plan.granules.kernel.entry) in str(plan) for one in plan.before)  # type: ignore[union-attr]
 
 
-def test_other_backends_lay_operands_out_by_means_that_they_print() -> None:
-    plan = behind_relayouts(PRODUCTS["one operand"])
-    for one, launched in zip(plan.before, program(plan, "ptx").before, strict=True):
-        assert launched.program.builder.endswith("triton.program")
-        assert launched.program.result.tensor.strides == one.plan.operator.target.strides
-
-
 def test_plans_of_products_are_saved_with_what_runs_in_front(tmp_path: Path) -> None:
     plan = behind_relayouts(PRODUCTS["a weight"])
     file = tmp_path / "plan.json"

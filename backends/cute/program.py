@@ -10,7 +10,6 @@ from legalsat.backends.cute.product import emit
 from legalsat.backends.cute.self_test import self_test
 from legalsat.backends.kernel_launch import launched
 from legalsat.extract.kernels.slices import added_of
-from legalsat.extract.moved.relayouts import MEANS
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
@@ -37,7 +36,7 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     """
     added = added_of(gemm, kernel)
     text = emit(gemm, kernel) + ("" if added is None else emit_added(added))
-    return launched(gemm, kernel, target, text, __name__, ("cute", MEANS))
+    return launched(gemm, kernel, target, text, __name__)
 
 
 def emit_product(plan: GemmPlan) -> str:

@@ -1,6 +1,6 @@
 """PTX that runs: the program of a product's plan, and its image by ptxas, or by the driver where there is no ptxas.
 
-Kernels are launched as those of backend cute are, though Triton's movements lay operands out anew.
+Kernels are launched as those of backend cute are, and so is what lays operands out anew in front.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from functools import lru_cache
 from legalsat.backends.kernel_launch import launch_lines, launched
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble, tool_for
 from legalsat.backends.ptx.persistent import emit
-from legalsat.backends.triton.program import PRINTED_MEANS
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
@@ -36,7 +35,7 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     Raises:
         LegalSatError: as `launched`, or an operation of its program has no row.
     """
-    return launched(gemm, kernel, target, emit(gemm, kernel, target.architecture), __name__, ("triton", PRINTED_MEANS))
+    return launched(gemm, kernel, target, emit(gemm, kernel, target.architecture), __name__)
 
 
 def emit_product(plan: GemmPlan) -> str:

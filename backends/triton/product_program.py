@@ -16,8 +16,8 @@ from legalsat.backends.kernel_launch import dependent, launched, reads
 from legalsat.backends.triton.compile import load_module
 from legalsat.backends.triton.joined import joined
 from legalsat.backends.triton.product import KERNEL, LANES, emit, operand_block, result_block
-from legalsat.backends.triton.program import PRINTED_MEANS, tools_of
 from legalsat.backends.triton.program import launched as as_compiled
+from legalsat.backends.triton.program import tools_of
 from legalsat.backends.triton.types import TYPES
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.product_maps import (
@@ -100,7 +100,7 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     grid, threads = (grid_of(gemm, kernel, target), 1, 1), LANES * WARPS
     recipe = Recipe(KERNEL, grid, threads, 0, tuple(arguments), dependent=dependent(gemm, kernel))
     signature = _signature(gemm, kernel)
-    return launched(gemm, kernel, target, text, __name__, ("triton", PRINTED_MEANS), recipe, signature)
+    return launched(gemm, kernel, target, text, __name__, recipe, signature)
 
 
 def _signature(gemm: Gemm, kernel: ProductKernel) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from legalsat.backends.lacking import Asked, row_of
 from legalsat.backends.triton.types import TYPES
 from legalsat.extract.kernels.kernel_program import parts_across, printed_program
 from legalsat.extract.kernels.product_maps import box_columns
+from legalsat.extract.moved.relayouts import BY_WORDS
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import BLOCK_ROWS, WARPS, ProductKernel
 from legalsat.program import kernel as k
@@ -40,6 +41,7 @@ from legalsat.program.pipeline import (
     Write,
 )
 
+IN_FRONT = BY_WORDS  # means of relayouts in front, which an emitted module does as well
 INDENT = "    "
 RESULT = "C"  # which the names of buffers begin with through which C leaves
 Lines = Iterator[str]

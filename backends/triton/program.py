@@ -42,7 +42,6 @@ from legalsat.targets import GRANULE_BYTES
 from legalsat.units.tensor_map import TensorMap, driver_value
 
 LANES = 32
-PRINTED_MEANS = ("tma", "threads")  # by which what is printed travels
 _C_BITS = {"u8": 8, "i8": 8, "u16": 16, "i16": 16, "u32": 32, "i32": 32, "u64": 64, "i64": 64}
 
 

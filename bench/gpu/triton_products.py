@@ -105,10 +105,12 @@ def kernels(gemm: Any, rng: random.Random) -> list[Any]:
     from bench.kernels.conformance import name_of  # noqa: PLC0415
     from legalsat.backends import refusal_of  # noqa: PLC0415
     from legalsat.extract.kernels.product_kernels import each_kernel  # noqa: PLC0415
+    from legalsat.extract.moved.relayouts import ways_of  # noqa: PLC0415
 
     plan: Any = ls.synthesize(gemm, TARGET, backend="triton")
     refusal, found = refusal_of("triton"), {name_of(plan.kernel): plan.kernel}
-    listed = [kernel for _, kernel in islice(each_kernel(gemm, plan.target), LISTED) if not refusal(gemm, kernel)]
+    ways = [one for _, kernel in islice(each_kernel(gemm, plan.target), LISTED) for one in ways_of(kernel)]
+    listed = [kernel for kernel in ways if not refusal(gemm, kernel)]
     rng.shuffle(listed)
     for kernel in listed:
         found.setdefault(name_of(kernel), kernel)

@@ -35,6 +35,7 @@ from legalsat.extract.conformance.kernel_launches import launches
 from legalsat.extract.conformance.printed_gluon import PrintedGluon
 from legalsat.extract.conformance.printed_kernel import PrintedKernel
 from legalsat.extract.kernels.product_kernels import product_kernels
+from legalsat.extract.moved.relayouts import ways_of
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.grouped import GroupedGemm
 from legalsat.plans.product_kernel import WARPS, ProductKernel
@@ -91,8 +92,9 @@ def classes(products: tuple[Gemm, ...] = PRODUCTS, backend: str = "cute") -> Cla
     for gemm in products:
         for _, kernel in product_kernels(gemm, target("h200")):
             name = ", ".join([name_of(kernel), *types_of(gemm)])
-            if name not in found and not refusal(gemm, kernel):
-                found[name] = gemm, replace(kernel, slices=min(kernel.slices, SLICES))
+            way = None if name in found else next((one for one in ways_of(kernel) if not refusal(gemm, one)), None)
+            if way is not None:
+                found[name] = gemm, replace(way, slices=min(way.slices, SLICES))
     return found
 
 

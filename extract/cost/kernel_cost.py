@@ -20,6 +20,7 @@ from legalsat.extract.cost.cost import NOMINAL, SECTOR_BYTES, moved_beside, rela
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_maps import is_scattered, laid, sides
 from legalsat.extract.kernels.reads import axes_read
+from legalsat.extract.moved.relayouts import MEANS, relayout_times
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.members import OPERANDS, Members
 from legalsat.plans.product_cost import ProductCost
@@ -229,6 +230,9 @@ def kernel_cost(gemm: Gemm, kernel: ProductKernel, target: Target) -> ProductCos
     """Return what a kernel is predicted to take, and of what that consists."""
     parts = _parts(Products.of([gemm], target), KernelColumns.of((kernel,)), target)
     numbers = {name: round(float(part.flat[0]), 1) for name, part in parts._asdict().items()}
+    if kernel.means != MEANS:
+        more = relayout_times(gemm, kernel, target) - numbers["relayouts"]
+        numbers |= {name: round(numbers[name] + more, 1) for name in ("nanoseconds", "relayouts")}
     return ProductCost(**numbers, padding_bytes=_relaid(gemm, kernel), shared_bytes=kernel.shared_bytes)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from legalsat.extract.cost.kernel_columns import KernelColumns
 from legalsat.extract.cost.kernel_cost import BESIDE, LINE
 from legalsat.extract.kernels.product_maps import extents
+from legalsat.extract.moved.relayouts import MEANS, ways_of
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.tensor import plain
@@ -35,14 +36,14 @@ def for_extents(kernel: ProductKernel, gemm: Gemm) -> ProductKernel:
 
 def for_any_extents(kernel: ProductKernel) -> ProductKernel:
     """Return a kernel as its table has it: those that are equal so have the same program."""
-    if kernel.group == GROUP and not any(kernel.streamed):
+    if kernel.group == GROUP and not any(kernel.streamed) and kernel.means == MEANS:
         return kernel
-    return replace(kernel, group=GROUP, streamed=(False, False))
+    return replace(kernel, group=GROUP, streamed=(False, False), means=MEANS)
 
 
 def is_for_some_extents(kernel: ProductKernel) -> bool:
-    """Return whether some extents have a kernel's order of tiles; any maps are right."""
-    return kernel.group in {GROUP, BESIDE}
+    """Return whether some extents have a kernel's order of tiles, and its relayouts a way; any maps are right."""
+    return kernel.group in {GROUP, BESIDE} and kernel in ways_of(replace(kernel, means=MEANS))
 
 
 def ordered(kernels: KernelColumns, gemms: Sequence[Gemm]) -> KernelColumns:

@@ -11,7 +11,7 @@ from legalsat.extract.cost.kernel_cost import kernel_cost
 from legalsat.extract.kernels.contract import require_contract
 from legalsat.extract.kernels.product_class import class_of, refusals_of
 from legalsat.extract.kernels.product_kernels import best_kernel, each_kernel
-from legalsat.extract.moved.relayouts import uncounted
+from legalsat.extract.moved.relayouts import uncounted, ways_of
 from legalsat.extract.search.planner import BOXES, NoLegalLayout, cached_plan
 from legalsat.operators.gemm import Gemm, judged_operands
 from legalsat.plans.gemm_plan import GemmCandidate, GemmPlan
@@ -65,13 +65,24 @@ def _without_kernels(operator: Gemm, target: Target) -> LegalSatError:
 
 
 def _first(operator: Gemm, target: Target, refusal: Refusal) -> ProductKernel | None:
-    """Return the cheapest kernel that may be taken; None where there are no kernels."""
+    """Return the cheapest kernel that may be taken; None where there are no kernels.
+
+    Relayouts in front travel by granules, or by words where a kernel may not be taken so, which takes longer.
+    """
     said: dict[str, None] = {}
-    for _, kernel in each_kernel(operator, target):
-        why = refusal(operator, kernel)
-        if not why:
-            return kernel
-        said[why] = None
+    best: tuple[float, ProductKernel] | None = None
+    for time, kernel in each_kernel(operator, target):
+        if best is not None and best[0] <= time:
+            break
+        for one in ways_of(kernel):
+            if why := refusal(operator, one):
+                said[why] = None
+                continue
+            own = kernel_cost(operator, one, target).nanoseconds
+            best = (own, one) if best is None or own < best[0] else best
+            break
+    if best is not None:
+        return best[1]
     if said:
         raise LegalSatError(
             f"none of {len(said)} kernels of {operator} may be taken, the cheapest since {next(iter(said))}"

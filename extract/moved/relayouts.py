@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
+from legalsat.extract.cost.cost import among_others
 from legalsat.extract.kernels.product_maps import laid_out
 from legalsat.operators import Copy
 from legalsat.operators.gemm import Gemm
@@ -15,21 +17,19 @@ from legalsat.rules.granules import GRANULES, SPAN_LIMIT
 from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain
 
-MEANS = (GRANULES,)  # which products' kernels were fitted and measured with
+MEANS = (GRANULES,)  # which products' kernels were fitted and measured with, and the cheapest
+BY_WORDS = ("tma", "threads")  # for backends without rows for the leaves that move granules
 RELAYOUTS = ("pad", "transpose")
 COUNTED = SPAN_LIMIT // 4  # elements, of which there is a granule each at most, and as many more at a tile's ends
 
 
-def relayouts_of(
-    gemm: Gemm, kernel: ProductKernel, target: Target, means: tuple[str, ...] = MEANS
-) -> Iterator[InFront]:
+def relayouts_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Iterator[InFront]:
     """Yield what runs in front of a product's kernel, in the order of its operands.
 
     Args:
         gemm: the product.
         kernel: how it is computed.
         target: the GPU.
-        means: by which operands may travel, for a backend that does not print every one.
 
     Raises:
         NoLegalLayout: an operand is larger than what a relayout counts.
@@ -39,8 +39,24 @@ def relayouts_of(
     for name, first in zip(kernel.operands, kernel.relayouts, strict=True):
         if first != "none":
             tensor = gemm.tensors[name]
-            plan = cached_plan(Copy(tensor, laid_out(tensor, first)), target, means)
+            plan = cached_plan(Copy(tensor, laid_out(tensor, first)), target, kernel.means)
             yield InFront(name.lower(), plan, constant=name == "B" and gemm.constant_b, exchanged=first == "transpose")
+
+
+def relaid_by_words(kernel: ProductKernel) -> ProductKernel:
+    """Return a kernel whose relayouts travel by means that every backend of movements prints; itself without any."""
+    return replace(kernel, means=BY_WORDS) if set(kernel.relayouts) & set(RELAYOUTS) else kernel
+
+
+def ways_of(kernel: ProductKernel) -> tuple[ProductKernel, ...]:
+    """Return a kernel by each way in which its relayouts may travel, the cheapest first; itself without any."""
+    return tuple(dict.fromkeys((kernel, relaid_by_words(kernel))))
+
+
+def relayout_times(gemm: Gemm, kernel: ProductKernel, target: Target) -> float:
+    """Return the nanoseconds that relayouts in front of a kernel take at each call, as their plans say."""
+    before = relayouts_of(gemm, kernel, target)
+    return sum(among_others(one.plan.cost.nanoseconds, exchanged=one.exchanged) for one in before if not one.constant)
 
 
 def uncounted(tensor: Tensor, target: Target) -> dict[str, tuple[Diagnostic, ...]]:

@@ -187,7 +187,7 @@ class GemmPlan:
     def before(self) -> tuple[InFront, ...]:
         """What lays operands out anew in front of the kernel; planned, and proven, when it is asked for.
 
-        Backends ptx and triton have no rows for granules, and print the cheapest plan by other means instead.
+        Each is launched as the first backend prints it that can, whichever prints the kernel.
         """
         from legalsat.extract.moved import relayouts  # noqa: PLC0415 - the planner makes plans
 

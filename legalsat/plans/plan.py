@@ -29,7 +29,7 @@ from legalsat.units.windows import Window
 if TYPE_CHECKING:
     from legalsat.units.mma import Mma
 
-PLAN_VERSION = 9
+PLAN_VERSION = 10
 
 
 class InvalidPlan(LegalSatError, ValueError):

@@ -99,7 +99,7 @@ class ProductKernel:
         blocks: that fit on a processor. group: tiles along m that neighbours in time share.
         majors: "K" or "MN", of A and of B as they are multiplied.
         relayouts: what a kernel in front does to A and to B: "pad" gives rows a pitch of whole granules of 16 bytes,
-            "transpose" makes the other axis the fast one as well.
+            "transpose" makes the other axis the fast one as well. means: by which these travel.
         realign: how rows of A that start anywhere in a granule are multiplied. "tiles": a tile has rows of one phase,
             whose starts lie alike, and B is loaded as many rows further up. "registers": A goes through registers,
             where it is shifted. "sums": lines of B, which lie across k, start anywhere; a k-tile has lines of one
@@ -160,6 +160,7 @@ class ProductKernel:
     streamed: tuple[bool, bool] = (False, False)
     lap: int = 0
     accumulators: int = 0
+    means: tuple[str, ...] = ("granules",)
 
     @property
     def cuts(self) -> str:
