@@ -24,7 +24,6 @@ from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
 from legalsat.pasted.wording import likely, ranking
 from legalsat.targets import target_of_text
 
-DATA = Path(__file__).parent.parent / "tests" / "data"
 SETS = (
     *(
         "texts",
@@ -75,8 +74,7 @@ def answered(report: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _sets(part: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     for name in SETS:
-        lines = (DATA / f"reported_{name}.jsonl").read_text(encoding="utf-8").splitlines()
-        reports = [report for line in lines if (report := json.loads(line)).get("codes")]
+        reports = fit_evidence.labelled((name,))
         of = {"texts": "half", "with_code": "set", "gathered": "batch", "fresh": "batch"}.get(name, "part")
         for value in dict.fromkeys(report.get(of, "") for report in reports):
             if not part or part == value:

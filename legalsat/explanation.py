@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
-from legalsat.diagnostics import Diagnostic
+from legalsat.diagnostics import Basis, Diagnostic
 from legalsat.plans.plan import Plan, plain_value
 from legalsat.printable import printable
 
@@ -188,6 +188,12 @@ class Explanation(Generic[After_co]):
         return "refused"
 
     @property
+    def basis(self) -> Basis:
+        """Return what it rests on at best: of a text of which nothing is known, how sure its words are."""
+        found = {one.basis for one in self.diagnostics}
+        return "known" if "known" in found or not found else "likely" if "likely" in found else "possible"
+
+    @property
     def tone(self) -> Literal["good", "warning", "error"]:
         """How good the verdict is."""
         return "good" if self.legal else "warning" if self.undecided else "error"
@@ -215,6 +221,7 @@ class Explanation(Generic[After_co]):
             "target": self.target,
             "legal": self.legal,
             "verdict": self.verdict,
+            "basis": self.basis,
             **({"undecided": self.undecided} if self.undecided else {}),
             "diagnostics": [d.to_json() for d in self.diagnostics],
             "obligations": [o.to_json() for o in self.obligations],

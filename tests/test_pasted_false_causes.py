@@ -17,7 +17,7 @@ def codes(text: str, name: str = "h100") -> list[str]:
 
 def test_the_condition_of_a_loop_is_no_check_that_failed() -> None:
     loop = "Setup();\nfor (var nAlive = Group.DimX >> 1; nAlive > 0; nAlive >>= 1)\n{\n  Step(nAlive);\n}"
-    assert codes(f"a group's sum hangs\n{loop}") == []
+    assert "TOOL010" not in codes(f"a group's sum hangs\n{loop}")
     assert codes("check failed: tile_n must be > 0 but got tile_n=0") == ["TOOL010"]
 
 

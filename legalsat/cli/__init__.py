@@ -22,7 +22,7 @@ from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.options import Backend, Consumer, Into, Means, ProductBackend
 from legalsat.view.look import PLAIN, Look
 
-DONE, REFUSED, USAGE = 0, 1, 2
+DONE, REFUSED, USAGE, UNSURE = 0, 1, 2, 3
 INTERRUPTED, BROKEN_PIPE = 130, 141  # what a shell reports for SIGINT and SIGPIPE
 _MAX_WIDTH = 100
 # The library's own tables, spelled out because importing them takes too long; tests compare the two.
@@ -39,7 +39,8 @@ tensors:
   --strides 4096,1             elements between neighbours of each axis; with dims: K,1 or '2*K,1'
 """
 _EXIT_CODES = """\
-exit codes: 0 done; 1 refused, with the reasons; 2 wrong usage
+exit codes: 0 done; 1 refused, with the reasons; 2 wrong usage; 3 causes of
+words that `explain` was given are no more than possible
 """
 _CHECK_EXIT_CODES = """\
 examples:
@@ -199,7 +200,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 refused with reasons, 2 wrong usage.
+    """Run one command and return its exit code: 0 done, 1 refused with reasons, 2 wrong usage, 3 nothing sure.
 
     Args:
         argv: the words after the program's name; those of the process when left out.

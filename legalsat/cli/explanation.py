@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from legalsat.cli import DONE, REFUSED, Answer
+from legalsat.cli import DONE, REFUSED, UNSURE, Answer
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
 from legalsat.view.look import Look
@@ -33,7 +33,7 @@ def explained(
     asked = [form for form in _FORMS if getattr(args, form)]
     if len(asked) > 1:
         raise InvalidInput(f"{' and '.join(f'--{form}' for form in asked)} are given; give one of them")
-    code = DONE if found.legal else REFUSED
+    code = DONE if found.legal else UNSURE if found.basis == "possible" else REFUSED
     if args.sarif:
         from legalsat.view.show_sarif import explanation_sarif  # noqa: PLC0415 - few ask for it
 

@@ -14,20 +14,25 @@ CONCEPTS = {
     r"\w*",
     "compile": r"compil\w+ (?:fail|error|crash|abort)\w*|compiler (?:crash|abort)\w*|fails? to compile|"
     r"static[_ ]assert\w*|ptxas (?:error|fatal)|legalize operation",
-    "fails": r"fail\w*|crash\w*|errors?|broken|breaks|does not work",
+    "fails": r"fail\w*|crash\w*|errors?|broken|breaks|do(?:es)?(?: not|n't) (?:work|launch|start|run|compile|load|"
+    r"take)|dies|died|refus\w+|reject\w+|cannot be|can't be|won't|faults?|nothing happens",
     "hang": r"hang\w*|hung|(?:dead|endless|infinite) loops?|dead-?lock\w*|stuck|never (?:ends?|returns?|complet\w+|"
     r"finish\w*|flips?|signals?)|"
-    r"parked|starv\w+|blocks? forever|spins?|time[sd]? ?out|does not return|livelock",
+    r"parked|starv\w+|blocks? forever|spins?|time[sd]? ?out|do(?:es)?(?: not|n't) (?:return|end|finish)|livelock|"
+    r"never comes? back|waits? for ?ever|stall\w*|fr(?:ee|o)z\w+",
     "wrong": r"wrong|gibberish|incorrect\w*|corrupt\w*|garbage|\bnans?\b|\binf\b|inaccura\w+|mismatch\w*|not close|"
     r"silent\w*|"
     r"diverge\w*|miscomput\w+|miscompil\w+|bad results?|precision issues?|garbled|error of 0\.\d+|"
     r"not correct|inconsistent|(?:do(?:es)?|did) not match|not what|values? (?:are )?off|stale|violat\w+|"
     r"undefined behaviou?r|"
+    r"not right|mixed up|scrambled|random numbers|different results?|twice as (?:much|large)|off by|"
     r"zeros instead|instead of (?:the \w+'s\b|-?\d+)|(?:sees?|reads?) (?:old|stale) (?:data|values?)|"
     r"bytes wrong|== -?\d+ instead",
     "flaky": r"between (?:identical )?runs|run[- ]to[- ]run|from run to run|in \d+ of \d+ runs|intermittent\w*|flaky|"
     r"non-?determin\w+|now and then|sometimes|randomly|at random|"
-    r"\d+(?:\.\d+)?% of (?:calls|runs|launches)|sporadic\w*|occasional\w*|rarely",
+    r"\d+(?:\.\d+)?% of (?:calls|runs|launches)|sporadic\w*|occasional\w*|rare(?:ly)?|not reproducible|"
+    r"(?:differ\w*|change[sd]?|var(?:y|ies)|wrong|random) (?:between|from|with|in|at|on)? ?(?:every|each|some) "
+    r"(?:run|time|call|launch)\w*|once in (?:a while|\w+)|one (?:run|launch|call)?(?: ?in| ?of) (?:a |ten|fifty|\d)\w*",
     "race": r"\brac(?:e|es|y|ing)\b|racecheck|hazards?|\b(?-i:RAW|WAR|WAW)\b",
     "fence": r"fences?|fence_\w+|proxy",
     "before": r"before|too early|early|not yet|ahead|prior to|while (?:\w+ ){0,4}still|in[- ]flight|still (?:reads?|"
@@ -93,6 +98,13 @@ CONCEPTS = {
     "conflict": r"bank conflicts?|banks?",
     "box": r"box\w*|block_shape|blockshape|tile shape",
     "nullp": r"nullptr|null pointer",
+    "streams": r"(?<!k[- ])streams?(?! ?-?k\b)|record_stream|wait_stream|launch_blocking|non-?blocking|overlap\w*",
+    "tail": r"last (?:rows?|columns?|tiles?|blocks?|elements?)|(?:no|not a|isn't a|not an exact) (?:whole |exact )?"
+    r"multiple|(?:beyond|past|behind|after) the (?:end|last)|left-?overs?|remainder|ragged|tail|not divisible",
+    "later": r"first (?:\w+ ){0,3}(?:right|fine|ok|correct|works?)|(?:every|each) (?:later|other|further) (?:call|run|"
+    r"launch)\w*|(?:later|subsequent|repeated|second|next) (?:calls?|launch\w*|runs?|replays?)",
+    "elsewhere": r"(?:old|new|other|another|newer|older|smaller|bigger|consumer) (?:cards?|gpus?|devices?|machines?)|"
+    r"(?:works?|runs?|fine|right|ok) on (?:the |an? )?(?:[a-z]{0,3}\d{2,4}\w*|pascal|volta|turing|ampere|nvidia)",
     "second": r"second|next|later wave|persistent|iteration|wave|round",
     "stage": r"stages?|num_stages|pipelin\w+|circular buffer\w*|ring|slots?",
     "sanitizer": r"compute-sanitizer|memcheck|synccheck|invalid __(?:shared|global|local)__",

@@ -24,8 +24,8 @@ _BY_PROSE = re.compile(
 _CHECKS = tuple(one.message.partition("{")[0] for one in OWN_CHECKS)
 _UNKNOWN_CHECKS = (*_CHECKS, LIBRARY_FAILED)
 # By how much a line raises the score of the cause that it names, as a logarithm: a check of its own, prose, what was
-# printed, and a result that is a cause itself.
-_CHECKED, _IN_PROSE, _PRINTED, _RETURNED = 0.25, 2.0, 2.0, 1.5
+# printed, and an effect that may be a cause itself. What a call returned is as likely a cause as words say.
+_CHECKED, _IN_PROSE, _PRINTED, _AN_EFFECT = 0.25, 2.0, 2.0, 1.5
 
 
 def is_by_line(one: Diagnostic) -> bool:
@@ -53,6 +53,11 @@ def is_result(one: Diagnostic) -> bool:
     return one.code.startswith(_RESULT) or (one.where == _REFUSED and one.code != LAUNCH)
 
 
+def names(one: Diagnostic) -> bool:
+    """Whether what a call returned has one cause alone."""
+    return not one.code.startswith(_RESULT)
+
+
 def is_unknown_check(one: Diagnostic) -> bool:
     """Whether all that is said is that some check of a program's own failed."""
     return one.message.startswith(_UNKNOWN_CHECKS)
@@ -70,8 +75,10 @@ def effects(told: Iterable[Diagnostic]) -> set[str]:
 
 def weight_of(one: Diagnostic) -> float:
     """Return by how much what is told of a text raises the score of its cause, as a logarithm."""
+    if is_result(one):
+        return 0.0
     if _is_effect(one):
-        return _RETURNED
+        return _AN_EFFECT
     if is_unknown_check(one):
         return _CHECKED
     return _IN_PROSE if is_prose(one) else _PRINTED

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from legalsat.diagnostics import Diagnostic
+from legalsat.diagnostics import Basis, Diagnostic
 from legalsat.pasted.causes import A_RESULT
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.pasted.wording.ranking import (
@@ -27,27 +27,34 @@ from legalsat.pasted.wording.ranking import (
     weight,
     words_of,
 )
-from legalsat.pasted.wording.scope import SEEN, concerns, ends
+from legalsat.pasted.wording.scope import SEEN, ends, seen_in, told_as
 from legalsat.rule import require
 from legalsat.targets import Target
 
 WHERE = "the words of the text"
 MOST = 2  # causes that are told, of those for which the words speak most
-_OFTEN, _LEAST_KNOWN = 8, 7  # words that so many reports have: a text that has fewer says no more than its result
+# Words that so many reports have, and how many of them a text must have: fewer say no more than a result does,
+# and one in which nothing is known is told of with fewer, if it clearly says that something fails.
+_OFTEN, _LEAST_KNOWN, _LEAST_ALONE = 8, 7, 4
+_IN_ALL = frozenset({"fails"})  # what every error says
 _SHOWN = 4  # words by which a cause is found
 _LEAST_ODDS, _MOST_ODDS = 1, 9  # of 10: rarer and surer than that is not told from words
 
 
 class Likely(NamedTuple):
-    """What the words of a report make likely: the logarithm of each cause's share, and what is said of each feature."""
+    """What the words of a report make likely: the logarithm of each cause's share, and what is said of each feature.
+
+    `basis` is what these causes are told as.
+    """
 
     scores: Mapping[str, float]
     said: Mapping[str, str]
+    basis: Basis
 
     def diagnostic(self, code: str) -> Diagnostic:
         """Return a cause as a warning that says by which words it is likely, and how likely."""
         odds = min(max(round(10 * math.exp(self.scores[code])), _LEAST_ODDS), _MOST_ODDS)
-        return _likely(code, [self.said[word] for word in _telling(evidence(), code, self.said)], odds)
+        return _likely(code, [self.said[word] for word in _telling(evidence(), code, self.said)], odds, self.basis)
 
 
 def tells_of_failure(text: str) -> bool:
@@ -55,34 +62,42 @@ def tells_of_failure(text: str) -> bool:
     return not SEEN.isdisjoint(concepts(text))
 
 
-def likely_causes(text: str, target: Target, in_order: Callable[[], Collection[str]] = tuple) -> Likely | None:
+def likely_causes(
+    text: str,
+    target: Target,
+    in_order: Callable[[], Collection[str]] = tuple,
+    returned: Collection[str] | None = None,
+) -> Likely | None:
     """Return how likely the words of a plain text make each cause, the likeliest first.
 
     Args:
         text: the whole report.
         target: the GPU. Rules of units that it lacks are no causes.
         in_order: which rules are none, since their numbers were judged.
+        returned: codes of what calls returned; None where nothing is known of the text.
 
     Returns:
-        None if the text is not likely about a failure of a GPU's kernel (`legalsat.pasted.wording.scope`), or says
+        None if the text is plainly not about a failure of a GPU's kernel (`legalsat.pasted.wording.scope`), or says
         too little.
     """
     text = ends(text)
-    if not _says_enough(text):
+    few = _known_words(text) < _LEAST_KNOWN
+    if few and (returned is not None or _known_words(text) < _LEAST_ALONE or not seen_in(text)):
         return None
     said = features(text)
-    scores = scored(said, evidence(), target)
-    if not concerns(text, surety(scores, MOST)):
+    scores = scored(said, evidence(), target, returned or ())
+    basis = told_as(text, surety(scores, MOST))
+    if basis is None or (few and basis == "possible" and seen_in(text) <= _IN_ALL):
         return None
     judged = in_order()
     left = {code: score for code, score in scores.items() if code not in judged}
-    return Likely(left, said) if left else None
+    return Likely(left, said, "possible" if few else basis) if left else None
 
 
-def _says_enough(text: str) -> bool:
-    """Whether a text has words that are known, beside those of results."""
+def _known_words(text: str) -> int:
+    """Return how many words of a text are known, beside those of results."""
     overall = evidence().overall
-    return sum(overall.get(word, 0) >= _OFTEN for word in words_of(A_RESULT.sub(" ", text))) >= _LEAST_KNOWN
+    return sum(overall.get(word, 0) >= _OFTEN for word in words_of(A_RESULT.sub(" ", text)))
 
 
 def _telling(known: Evidence, code: str, words: Iterable[str]) -> list[str]:
@@ -92,17 +107,17 @@ def _telling(known: Evidence, code: str, words: Iterable[str]) -> list[str]:
     return [word for word in by_weight[: 2 * _SHOWN] if weight(known, code, word) > 0]
 
 
-def _likely(code: str, words: list[str], odds: int) -> Diagnostic:
+def _likely(code: str, words: list[str], odds: int, basis: Basis) -> Diagnostic:
     rule = RULE_OF[code]
     apart = [one for at, one in enumerate(words) if not any(one.lower() in two.lower() for two in words[:at])]
     shown = ", ".join(f'"{word}"' for word in apart[:_SHOWN]).replace("{", "(").replace("}", ")")
     found = rule.diagnostic(
         require(
             False,
-            f"likely from words alone, and not proven: {rule.name.replace('_', ' ')}, the cause of about {odds} in 10 "
-            f"reports that read so; the text says {shown}",
+            f"{basis} from words alone, and not proven: {rule.name.replace('_', ' ')}, the cause of about {odds} in 10 "
+            f"reports{'' if basis == 'likely' else ' of kernels'} that read so; the text says {shown}",
             help=f"read `legalsat rule {code}`, and paste the numbers, the code or the PTX that could prove it",
         ),
         WHERE,
     )
-    return replace(found, level="warning")
+    return replace(found, level="warning", basis=basis, odds=odds)

@@ -1,8 +1,8 @@
 """What is known of a report together with the causes that its words make likely: which two come first.
 
-What a call returned is told first, and what numbers and known programs show stands as it is. Beside what a program
-printed, or code may have, words tell another cause if that is more likely than not. What prose seems to name, and
-checks of unknown programs, are ordered among the causes that the words of the whole report make likely, by one score.
+What numbers and known programs show stands as it is. Beside what a program printed, or code may have, words tell
+another cause if that is more likely than not. What a call returned, what prose seems to name, and checks of unknown
+programs, are ordered among the causes that the words of the whole report make likely, by one score.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from dataclasses import replace
 from legalsat.diagnostics import Diagnostic
 from legalsat.explanation import Explanation
 from legalsat.pasted.wording.apart import told_apart
-from legalsat.pasted.wording.kinds import effects, is_by_code, is_by_line, is_doubtful, is_result, weight_of
+from legalsat.pasted.wording.kinds import effects, is_by_code, is_by_line, is_doubtful, is_result, names, weight_of
 from legalsat.pasted.wording.likely import MOST, WHERE, Likely, likely_causes
 from legalsat.targets import Target
 
 TEXT = "the pasted text"
 _HALF = math.log(0.5)
+_SAYS = {
+    "likely": "what is likely is told from words alone, and is not proven",
+    "possible": "nothing in the text is sure to be about a kernel on a GPU; if one fails, look at these causes first",
+}
 
 
 def with_likely(
@@ -49,7 +53,7 @@ def _with_likely(
     beside = _beside(causes, told, seen)
     if beside is None and (known.subject != TEXT or not told or any(not is_by_line(one) for one in causes)):
         return known  # what is sure, and numbers that are in order
-    likely = likely_causes(whole, target, in_order)
+    likely = likely_causes(whole, target, in_order, [one.code for one in told if is_result(one)])
     if likely is None:
         return known
     return _merged(known, likely) if beside is None else _with_another(known, beside, likely)
@@ -66,23 +70,22 @@ def _beside(causes: Sequence[Diagnostic], told: Iterable[Diagnostic], seen: set[
 def _of_words(likely: Likely, target: Target) -> Explanation:
     """Return what is likely of a text of which nothing is known."""
     named = tuple(map(likely.diagnostic, list(likely.scores)[:MOST]))
-    says = "what is likely is told from words alone, and is not proven"
+    says = _SAYS[likely.basis]
     return Explanation(TEXT, str(target), False, named, undecided=says)
 
 
 def _merged(known: Explanation, likely: Likely) -> Explanation:
-    """Return what is known, results first, with what is told and what is likely ordered by one score."""
-    said = {one.code: one for one in known.diagnostics if not is_result(one)}
-    results = [one for one in known.diagnostics if is_result(one)]
-    returned = {one.code for one in results}
-    scores = {code: score for code, score in likely.scores.items() if code not in returned}
+    """Return what is known with what is likely, ordered by one score."""
+    said = {one.code: one for one in known.diagnostics}
+    scores = dict(likely.scores)
     least = min(scores.values(), default=0.0)
     scores.update({code: scores.get(code, least) + weight_of(one) for code, one in said.items()})
+    certain = (code for code, one in said.items() if is_result(one) and (likely.basis == "possible" or names(one)))
+    scores.update(dict.fromkeys(certain, 1.0))
     first = sorted(scores, key=scores.__getitem__, reverse=True)
-    places = max(MOST - len(results), 1)
-    named = [said[code] if code in said else likely.diagnostic(code) for code in first[:places]]
-    rest = [said[code] for code in first[places:] if code in said]
-    return replace(known, diagnostics=(*results, *named, *rest))
+    named = [said[code] if code in said else likely.diagnostic(code) for code in first[:MOST]]
+    rest = [said[code] for code in first[MOST:] if code in said]
+    return replace(known, diagnostics=(*named, *rest))
 
 
 def _with_another(known: Explanation, cause: Diagnostic, likely: Likely) -> Explanation:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -51,11 +51,12 @@ _PATTERNS = {
 
 
 class Scope(NamedTuple):
-    """Weights of words and signs by which a text is about a kernel that failed, and the least score of such a text."""
+    """Weights of words and signs by which a text is about a kernel that failed, and the scores it may and must have."""
 
     weights: Mapping[str, float]
     bias: float
     least: float
+    sure: float
 
 
 class Evidence(NamedTuple):
@@ -112,12 +113,13 @@ def _split(text: str) -> str:
     return _CAMEL.sub(" ", _ADDRESS.sub(" ", text))
 
 
-def scored(words: Iterable[str], known: Evidence, target: Target) -> dict[str, float]:
+def scored(words: Iterable[str], known: Evidence, target: Target, returned: Collection[str] = ()) -> dict[str, float]:
     """Return a score for each cause that there may be on a target, the one first for which a text's words speak most.
 
     The scores are logarithms of how likely each is; of reports that were not seen before, as many as that have it.
+    What calls `returned` counts as a cause too, as it does where a report tells no more.
     """
-    possible = [code for code in known.reports if may_be(code, target)]
+    possible = [code for code in known.reports if code in returned or may_be(code, target)]
     counted = [word for word in dict.fromkeys(words) if word in known.overall]
     sums = _shares({code: _TRUST * _score(known, code, counted) for code in possible})
     if known.weights:
@@ -169,6 +171,7 @@ def evidence_of(known: Mapping[str, Any]) -> Evidence:
         {word: steps / _STEP for word, steps in scope.get("weights", {}).items()},
         scope.get("bias", 0) / _STEP,
         scope.get("least", 0) / _STEP,
+        scope.get("sure", 0) / _STEP,
     )
     return Evidence(known["words"], reports, known["overall"], sum(reports.values()), weights, bias, of_scope)
 

@@ -1,8 +1,9 @@
-"""How likely a text tells of a failure of a GPU's kernel, as a score: whether causes are named from words at all.
+"""How likely a text tells of a failure of a GPU's kernel, as a score: whether causes are told from words, and how.
 
 Words that reports have and other texts have not speak for it, and so do a few signs: names of kernels' parts, what is
 seen of a failure, what only systems around kernels print. `bench/fit_evidence.py` weighs all of them by a logistic
-model of the reports and of texts about something else, and finds the least score from which on causes are named.
+model of the reports and of texts about something else, and finds two scores: from the higher one on causes are called
+likely, from the lower one on possible, since who pastes a text has mostly a kernel that fails.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import math
 import re
 from collections import Counter
 
+from legalsat.diagnostics import Basis
 from legalsat.pasted.causes import A_RESULT
 from legalsat.pasted.wording.ranking import concepts, evidence, pairs_of, terms
 
-SURE = 3.0  # what the surety of a cause counts like
+SURELY = 3.0  # what the surety of a cause counts like
 SIGN = 0.3  # what a sign counts like; words together count 1, as the sum of their squares
 # Without what is seen nothing failed, and without parts of a GPU's kernel the text is about something else.
 SEEN = frozenset(
@@ -94,15 +96,16 @@ def score(text: str) -> float:
     return known.bias + said + SIGN * sum(known.weights.get(sign, 0.0) for sign in signs(text))
 
 
-def concerns(text: str, sure: float) -> bool:
-    """Whether causes are named from a text's words.
+def told_as(text: str, sure: float) -> Basis | None:
+    """Return what the causes that a text's words name are told as; None if it is plainly about something else.
 
     Args:
         text: the text.
         sure: how surely its words name the likeliest causes (`ranking.surety`): what speaks for many causes alike is
             seldom about any of them.
     """
-    return score(text) + SURE * sure >= evidence().scope.least
+    known, reached = evidence().scope, score(text) + SURELY * sure
+    return "likely" if reached >= known.sure else "possible" if reached >= known.least else None
 
 
 def ends(text: str) -> str:
