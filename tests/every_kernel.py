@@ -134,16 +134,16 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
         forbidden += [before == "transpose" and side[0] == "K" and not (side is other and realign != "none")]
     for before, side in ((first, sides[0]), (second, sides[1])):  # a phase's eight maps need lines that repeat by then
         forbidden += [before == "align" and (side[2] or side[1] > 8 or realign != "none")]
-    if slid:  # lines across k, in phases of it that no slices have
-        forbidden += [second != "none" or sides[1][2] or majors != ["MN", "MN"] or store == "slices"]
+    if slid:  # lines across k, in phases of it
+        forbidden += [second != "none" or sides[1][2] or majors != ["MN", "MN"]]
         forbidden += [store == "sums" and in_rows]
         forbidden += [sides[1][1] == 1]
     forbidden += [realign in {"tiles", "registers"} and (first != "none" or sides[0][2] or majors[0] != "K")]
     forbidden += [realign == "tiles" and (majors[1] != "MN" or store == "sums")]
-    if store == "slices":  # by boxes of memory of their own, added up behind, wherever C lies
-        return not any([*forbidden, realign == "registers"])
     # Of operands of a byte 16 rows are of different phases, and none of 64 are neighbours in C.
     apart = realign == "registers" and gemm.dtype.bytes == 1
+    if store == "slices":  # by boxes of memory of their own, added up behind, wherever C lies
+        return not any([*forbidden, apart])
     if store == "turned":  # boxes of columns that lie in whole granules
         return not any([*forbidden, realign == "tiles", apart, not in_columns])
     if store == "columns":  # where nothing else stores C^T as well
@@ -155,15 +155,24 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
     return not any(forbidden)
 
 
-def sliced(gemm: ls.Gemm) -> Iterator[tuple[Shape, int]]:
-    """Yield shapes of tiles and numbers of slices of k, each of 8 k-tiles and more, for products of few tiles."""
-    turns = -(-gemm.k * gemm.dtype.bytes // 128)
+def sliced(gemm: ls.Gemm, realign: str, phases: int) -> Iterator[tuple[Shape, int]]:
+    """Yield shapes of tiles and numbers of slices of k for products of few tiles.
+
+    Slices have 8 k-tiles and more, or 5 of each phase of k where sums slide.
+    """
+    turns, least = -(-gemm.k * gemm.dtype.bytes // 128), 8
+    widths, clusters = range(32, 257, 32), [(1, 1), (2, 1), (1, 2), (4, 1), (1, 4)]
+    if realign == "sums":
+        of_phase = (gemm.k + phases - 1) // phases
+        turns, least, widths = -(-of_phase * gemm.dtype.bytes // 128), 5, range(56, 249, 64)
+    if realign == "registers":
+        widths, clusters = range(64, 257, 32), PAIRS
     if -(-gemm.m // 128) * -(-gemm.n // 128) > 264:
         return
     for rows, columns, cluster, slices in product(
-        (64, 128, 192, 256), range(32, 257, 32), ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4)), SLICES
+        (128, 192) if realign == "registers" else (64, 128, 192, 256), widths, clusters, SLICES
     ):
-        if turns >= 8 * slices:
+        if turns >= least * slices and not (realign == "sums" and (rows, cluster) == (64, (4, 1))):
             yield (rows, columns, min(3, rows // 64) if rows < 256 else 2, False, cluster), slices
 
 
@@ -177,10 +186,10 @@ SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
 
 def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple[Shape, int, int]]:
     """Yield shapes of tiles, slices of k, and CTAs of an SM that are worth listing."""
-    _, first, second, realign, store, _, _, in_rows, _, in_columns = form
+    _, first, second, realign, store, _, sides, in_rows, _, in_columns = form
     cooperative = [one for one in COOPERATIVE if realign != "registers" or one[1] >= 192]
     if store == "slices":
-        yield from ((shape, -slices, 1) for shape, slices in sliced(gemm))
+        yield from ((shape, -slices, 1) for shape, slices in sliced(gemm, realign, sides[1][1]))
         return
     if store == "lapped":
         shapes = LAPPED + HALF * (realign == "none") if is_short(gemm) and extent[1] > 128 else []

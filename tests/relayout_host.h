@@ -188,7 +188,6 @@ inline void put(u64 address, void const *value, int bytes) {
     }
 }
 
-template <bool streaming>
 inline void store(u64 address, Granule const &value) {
     put(address, &value, granule);
 }

@@ -25,6 +25,8 @@ FIRST = (
     "C by tma, ping-pong, cluster 2x1",
     "C by tma, 2 consumers, overlapped epilogue, cluster 1x2, A realigned in tiles",
     "C by sums, 1 consumer, split 2, A realigned in registers",
+    "C by tma, 2 consumers, cluster 1x2, slices of k, A realigned in registers",
+    "C by tma, 2 consumers, overlapped epilogue, cluster 2x1, slices of k, B realigned in sums",
 )
 # Three consumers change the heads of their rows, and meet at a barrier each.
 OF_THREE = "C by tma, 3 consumers, overlapped epilogue, A realigned in tiles"

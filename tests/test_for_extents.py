@@ -63,6 +63,31 @@ def test_l2_fetches_twice_as_much_of_what_one_cluster_reads_alone(name: str) -> 
     assert (seen == {(False, False)}) == (name in {"many", "batch"})
 
 
+POLICIES = {0x1000000000000000: "normal", 0x12F0000000000000: "first", 0x14F0000000000000: "last"}  # CuTe's values
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_l2_drops_first_what_is_read_once_and_keeps_the_other_operand(name: str) -> None:
+    """By counting clusters that bring the same rows of the same part of k; of members nothing is known."""
+    gemm, seen = PRODUCTS[name], set[tuple[str, ...]]()
+    for kernel in {(one.tile, one.swapped): one for _, one in product_kernels(gemm, H200, 200)}.values():
+        tiles = tiles_of(gemm, kernel)
+        once = tuple(
+            max(Counter((start, one.phase, one.first_k) for start, one in zip(starts, tiles, strict=True)).values())
+            == 1
+            for starts in ([one.a_m for one in tiles], [one.n for one in tiles])
+        )
+        once = (once[0], once[1] and kernel.tile_phases == 1)
+        expected = (
+            tuple("first" if one else "last" for one in once) if any(once) and not gemm.batch else ("normal",) * 2
+        )
+        recipe = program_for(gemm, kernel, H200).recipes[0]
+        numbers = [one.value for one in recipe.arguments if isinstance(one, NumberArgument)]
+        assert tuple(POLICIES[one] for one in numbers if one in POLICIES) == expected, kernel
+        seen.add(expected)
+    assert (seen == {("normal", "normal")}) == (name in {"many", "batch"})
+
+
 PARTED = {
     "odd n": (Gemm(1000, 1001, 128, "bf16"), True),
     "n in granules": (Gemm(1000, 1000, 128, "bf16"), True),

@@ -180,9 +180,9 @@ def test_the_kernels_in_a_file_are_what_is_compiled(name: str) -> None:
 
 def test_parameters_bear_the_names_of_the_text() -> None:
     made = program(planned("legal"), "cute")
-    names = parameter_names(made.text, "product", 13)
+    names = parameter_names(made.text, "product", 15)
     assert names[:4] == ["maps", "m", "n", "k"]
-    assert names[-1] == "scale_b"
+    assert names[-1] == "b_hint"
     ptx = ".visible .entry gemm(\n .param .align 64 .b8 a_map[128],\n .param .u64 c\n)\n{"
     assert parameter_names(ptx, "gemm", 2) == ["a_map", "c"]
     assert parameter_names(ptx, "other", 2) == ["argument0", "argument1"]

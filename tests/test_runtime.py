@@ -127,7 +127,7 @@ def test_a_product_is_launched_as_its_plan_says(driver: RecordingDriver) -> None
     assert launch["call"] == "cuLaunchKernelEx" and launch["extra"] == 0
     assert (launch["grid"], launch["block"]) == ([plan.launch.programs, 1, 1], [32 * plan.launch.warps, 1, 1])
     assert (launch["shared"], launch["stream"], launch["context"]) == (shared, STREAM, 0x1000)
-    of_maps, *numbers, pitch_c, scale_a, scale_b = launch["parameters"]
+    of_maps, *numbers, pitch_c, scale_a, scale_b, _, _ = launch["parameters"]
     assert [one["address"] for one in of_maps] == [*read, C]
     extents = [LEGAL.n, LEGAL.m] if plan.kernel.swapped else [LEGAL.m, LEGAL.n]
     assert numbers[:3] == [*extents, LEGAL.k] and numbers[-3:] == [read[0], 2 * LEGAL.k, C]

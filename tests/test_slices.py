@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lying import product_of
 
 import legalsat as ls
 from bench.kernels.interpreted import drawn_numbers, exact
@@ -43,8 +44,14 @@ def odd(m: int, n: int, k: int) -> ls.Gemm:
         (ls.Gemm(70, 131, 1090, "fp16", out_dtype="fp32"), {"swapped": True}),
         (ls.Gemm(96, 48, 2100, "e4m3", out_dtype="bf16"), {"swapped": False}),
         (odd(90, 57, 1101), {"realign": "tiles"}),
+        (ls.Gemm(203, 130, 1537, "bf16"), {"realign": "registers", "swapped": False}),
+        (ls.Gemm(203, 130, 1537, "fp16"), {"realign": "registers", "swapped": True}),
+        (product_of(77, 131, 8200, "MM"), {"realign": "sums"}),
     ],
-    ids=["C in rows", "C in columns", "C^T turned", "8 bits", "rows that start anywhere"],
+    ids=[
+        *("C in rows", "C in columns", "C^T turned", "8 bits", "rows that start anywhere"),
+        *("rows shifted in registers", "columns shifted in registers", "sums that slide"),
+    ],
 )
 def test_slices_add_up_to_the_product(gemm: ls.Gemm, chosen: dict[str, object]) -> None:
     """Wherever C lies; three slices do not share k-tiles out evenly."""

@@ -38,7 +38,7 @@ using LinesB = Lines<false, plan::b_k_major, plan::b_bytes / swizzle_row, plan::
 CUTLASS_DEVICE void load_lines_a(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     uint16_t mask = 0;
     for (int i = 0; i < plan::cluster_n; ++i) mask |= 1 << (cta.rank_m + i * plan::cluster_m);
-    LinesA::bring<plan::cluster_n>(cta.sizes, cta.maps.a, full + ring.stage, mask, plan::a_hint,
+    LinesA::bring<plan::cluster_n>(cta.sizes, cta.maps.a, full + ring.stage, mask, cta.sizes.a_hint,
                                    cta.stage(ring.stage) + plan::a_lines, tile.a_m,
                                    (tile.first_k + k_tile) * plan::tile_k, cta.rank_n, tile);
 }
@@ -46,7 +46,7 @@ CUTLASS_DEVICE void load_lines_a(Cta const &cta, Ring const &ring, uint64_t *ful
 CUTLASS_DEVICE void load_lines_b(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     uint16_t mask = 0;
     for (int i = 0; i < plan::cluster_m; ++i) mask |= 1 << (i + cta.rank_n * plan::cluster_m);
-    LinesB::bring<plan::cluster_m>(cta.sizes, cta.maps.b, full + ring.stage, mask, plan::b_hint,
+    LinesB::bring<plan::cluster_m>(cta.sizes, cta.maps.b, full + ring.stage, mask, cta.sizes.b_hint,
                                    cta.stage(ring.stage) + plan::b_lines, tile.n,
                                    (tile.first_k + k_tile) * plan::tile_k, cta.rank_m, tile);
 }

@@ -243,10 +243,10 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
         if constexpr (plan::loose_a) {
             Begin const begin = begin_of<true, a_maps>(cta.sizes, tile, plan::realign ? box : tile.phase);
             map = &cta.maps.a[begin.map];
-            load<1, (plan::cluster_n > 1)>(map, full + ring.stage, mask, plan::a_hint, to, first, second, &begin.granule);
+            load<1, (plan::cluster_n > 1)>(map, full + ring.stage, mask, cta.sizes.a_hint, to, first, second, &begin.granule);
             continue;
         }
-        load<plan::a_axes, (plan::cluster_n > 1)>(map, full + ring.stage, mask, plan::a_hint, to, first, second, member);
+        load<plan::a_axes, (plan::cluster_n > 1)>(map, full + ring.stage, mask, cta.sizes.a_hint, to, first, second, member);
     }
 }
 
@@ -266,11 +266,11 @@ CUTLASS_DEVICE void load_b(Cta const &cta, Ring const &ring, uint64_t *full, Til
                    part * plan::b_box_bytes;
         if constexpr (plan::loose_b) {
             Begin const begin = begin_of<false, plan::slides>(cta.sizes, tile, tile.lines);
-            load<1, (plan::cluster_m > 1)>(&cta.maps.b[begin.map], full + ring.stage, mask, plan::b_hint, to, first,
+            load<1, (plan::cluster_m > 1)>(&cta.maps.b[begin.map], full + ring.stage, mask, cta.sizes.b_hint, to, first,
                                            second, &begin.granule);
             continue;
         }
-        load<plan::b_axes, (plan::cluster_m > 1)>(&cta.maps.b[tile.lines], full + ring.stage, mask, plan::b_hint, to,
+        load<plan::b_axes, (plan::cluster_m > 1)>(&cta.maps.b[tile.lines], full + ring.stage, mask, cta.sizes.b_hint, to,
                                                   first, second, member);
     }
 }

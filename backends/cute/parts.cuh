@@ -41,6 +41,7 @@ struct Sizes {
     unsigned long long c;  // address, and elements from row to row (or column to column) of C
     long long c_pitch;
     float const *scale_a, *scale_b;  // that C is multiplied by, where plan::scaled
+    unsigned long long a_hint, b_hint;  // which lines L2 drops first, for loads of A and of B
     int batch[3];                    // extents of its axes, outermost first, where plan::batch says how many there are
     long long c_steps[3];            // elements of C from member to member along each
     int const *ends;                 // of groups, where plan::groups, and how many there are

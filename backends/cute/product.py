@@ -32,7 +32,6 @@ STORES = {
     "sums": ("store_split",),
 }
 USUAL_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)  # of instructions that CuTe names without being asked
-EVICT_NORMAL = 0x1000000000000000  # CuTe's name for the usual L2 policy
 
 
 def emit(gemm: Gemm, kernel: ProductKernel) -> str:
@@ -66,12 +65,7 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
     wide = kernel.summed not in USUAL_COLUMNS
     plan = kernel_numbers(gemm, kernel)
     found = {one.name: getattr(plan, one.name) for one in fields(plan)}
-    words = {
-        "a_word": found.pop("a_word"),
-        "b_word": found.pop("b_word"),
-        "a_hint": EVICT_NORMAL,
-        "b_hint": EVICT_NORMAL,
-    }
+    words = {name: found.pop(name) for name in ("a_word", "b_word")}
     flags = {name: one for name, one in found.items() if isinstance(one, bool)}
     numbers = {name: one for name, one in found.items() if isinstance(one, int) and name not in flags}
     return [

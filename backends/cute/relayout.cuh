@@ -66,10 +66,10 @@ __device__ inline void store_pieces(u64 address, Granule const &value, int cut, 
 }
 
 // Stores those elements of a granule whose first byte lies in [begin, end); the granule itself if that is all.
-template <int element, bool streaming>
+template <int element>
 __device__ inline void store_part(u64 address, Granule const &value, int begin, int end) {
     if (begin <= 0 && end >= granule) {
-        store<streaming>(address, value);
+        store(address, value);
     } else if constexpr (element < granule) {
         if (begin <= 0 || end >= granule) {
             store_pieces<element>(address, value, begin <= 0 ? end : begin, begin > 0);

@@ -81,26 +81,25 @@ __device__ inline void launch_dependents() {
 #endif
 }
 
-// Reads a granule if that is wanted; what it holds otherwise nobody may rely on.
+// The policy of L2 for what is read: it is dropped first, so that what is written stays for a product behind it. The value
+// is CuTe's (`TMA::CacheHintSm90`).
+constexpr u64 evict_first = 0x12F0000000000000;
+
+// Reads a granule if that is wanted; what it holds otherwise nobody may rely on. L1 keeps it, since rows that are shifted
+// want each granule twice, of threads beside each other.
 __device__ inline Granule load_if(bool wanted, u64 address) {
     Granule found;
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.global.L1::no_allocate" LEGALSAT_RELAYOUT_LINE
-                 ".v4.u32 {%0, %1, %2, %3}, [%4]; }"
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.global.L2::cache_hint" LEGALSAT_RELAYOUT_LINE
+                 ".v4.u32 {%0, %1, %2, %3}, [%4], %6; }"
                  : "=r"(found.word[0]), "=r"(found.word[1]), "=r"(found.word[2]), "=r"(found.word[3])
-                 : "l"(address), "r"(static_cast<u32>(wanted)));
+                 : "l"(address), "r"(static_cast<u32>(wanted)), "l"(evict_first));
     return found;
 }
 
-// Stores a granule; if it streams, the L2 cache is told that nobody reads it soon.
-template <bool streaming>
+// Stores a granule. Its line stays in L2, where a product behind the relayout finds it.
 __device__ inline void store(u64 address, Granule const &value) {
-    if (streaming) {
-        asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(value.word[0]),
-                     "r"(value.word[1]), "r"(value.word[2]), "r"(value.word[3]));
-    } else {
-        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(value.word[0]),
-                     "r"(value.word[1]), "r"(value.word[2]), "r"(value.word[3]));
-    }
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(value.word[0]), "r"(value.word[1]),
+                 "r"(value.word[2]), "r"(value.word[3]));
 }
 
 // Stores the element in the low bits of these words.
@@ -115,7 +114,9 @@ __device__ inline void store_element(u64 address, u32 low, u32 high) {
 }
 
 __device__ inline void copy_async(u32 to, u64 from) {
-    asm volatile("cp.async.cg.shared.global" LEGALSAT_RELAYOUT_LINE " [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint" LEGALSAT_RELAYOUT_LINE " [%0], [%1], 16, %2;" ::"r"(to),
+                 "l"(from), "l"(evict_first)
+                 : "memory");
 }
 
 // Closes a group of what this thread copies.

@@ -120,9 +120,9 @@ __device__ inline int clipped(i64 bytes) {
 template <int element, typename Span>
 __device__ inline void store_of_row(u64 to, Granule const &value, Span at, Span bytes) {
     if (at >= 0 && at <= bytes - granule) {
-        store<true>(to, value);
+        store(to, value);
     } else if (element < granule && at < bytes) {
-        store_part<element, true>(to, value, clipped(-at), clipped(bytes - at));
+        store_part<element>(to, value, clipped(-at), clipped(bytes - at));
     }
 }
 

@@ -142,7 +142,7 @@ __device__ inline void turn_tile(Transpose<axes_i, axes_j, axes> const &problem,
             for (int k = 0; k < per_granule; ++k) {
                 read_element<element>(read_place(j + k) + of_line * element, found, k);
             }
-            store_part<element, false>(run + static_cast<i64>(from) * element, found, -from * element,
+            store_part<element>(run + static_cast<i64>(from) * element, found, -from * element,
                                        (length - from) * element);
         }
         return;
@@ -214,14 +214,14 @@ __device__ inline void turn_tile(Transpose<axes_i, axes_j, axes> const &problem,
             if (j >= 0 && j <= along_j - per_granule) {
 #pragma unroll
                 for (int n = 0; n < (axes_i == 1 ? Shape::line_steps : 1); ++n) {
-                    if (axes_i > 1 || line + n * Shape::lines < lines) store<false>(address, gather(n + m));
+                    if (axes_i > 1 || line + n * Shape::lines < lines) store(address, gather(n + m));
                     address += line_step;
                 }
             } else if (j > -per_granule && j < along_j) {
 #pragma unroll 1
                 for (int n = 0; n < (axes_i == 1 ? Shape::line_steps : 1); ++n) {
                     if (axes_i == 1 && line + n * Shape::lines >= lines) break;
-                    store_part<element, false>(address, gather(n + m), -j * element, (along_j - j) * element);
+                    store_part<element>(address, gather(n + m), -j * element, (along_j - j) * element);
                     address += line_step;
                 }
             }

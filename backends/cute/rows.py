@@ -133,12 +133,13 @@ def _entry(scope: Scope) -> Lines:
     sides = zip("ab", program.loose, strict=True)
     steps = [f"{name}_step{i}" for name, loose in sides if loose for i in range(axes or 1)]
     more += [f", long long {name}" for name in steps]
-    yield f"            float const *scale_a, float const *scale_b{''.join(more)}) {{"
+    yield "            float const *scale_a, float const *scale_b,"
+    yield f"            unsigned long long a_hint, unsigned long long b_hint{''.join(more)}) {{"
     yield "    extern __shared__ __align__(1024) char memory[];"
     listed = [f"{{{', '.join(f'batch{i}' for i in range(axes))}}}", f"{{{', '.join(c_steps)}}}"]
     listed += ["ends, groups"] if grouped else []
     rest = f", {', '.join(listed)}" if c_steps or grouped else ""
-    numbers = "m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b"
+    numbers = "m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b, a_hint, b_hint"
     yield f"    Sizes {'' if of_b or steps else 'const '}sizes{{{numbers}{rest}}};"
     yield from ["    sizes.b = b, sizes.b_pitch = b_pitch;"] * of_b
     yield from (f"    sizes.{name[0]}_steps[{name[-1]}] = {name};" for name in steps)

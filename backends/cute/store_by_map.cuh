@@ -53,6 +53,8 @@ CUTLASS_DEVICE void store_c(Cta const &cta, Held const &held, int group, int war
     if constexpr (plan::rows_cut) {  // of the window that ends where the box does, or its group
         int const left = min(plan::store_rows, held.tile.end - second);
         if (left > 0) cute::SM90_TMA_STORE_3D::copy(map, from, first, plan::store_rows - left, second + left);
+    } else if constexpr (plan::realign) {  // of a slice: eight rows of each of the warp's two phases
+        cute::SM90_TMA_STORE_3D::copy(map, from, first, second / atom_rows * 8, second % atom_rows / 8);
     } else {
         store_box(map, from, first, second, held.tile);
     }

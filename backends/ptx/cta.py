@@ -15,7 +15,7 @@ from legalsat.targets import GRANULE_BYTES
 # Parameters of every kernel behind the tensor maps, in their order, and their types.
 COMMON = {
     **dict.fromkeys(("m", "n", "k", "tiles_m", "tiles_n", "group"), "u32"),
-    **dict.fromkeys(("a", "a_pitch", "c", "c_pitch", "scale_a", "scale_b"), "u64"),
+    **dict.fromkeys(("a", "a_pitch", "c", "c_pitch", "scale_a", "scale_b", "a_hint", "b_hint"), "u64"),
 }
 STEP = "c_step"  # where elements of C lie apart: elements from column to column
 
@@ -279,7 +279,7 @@ class Cta:
             boxes, parts, rows, size, at = plan.b_boxes, plan.b_parts, plan.b_box_rows, plan.b_box_bytes, plan.b_offset
             first_bit = text.mul(self.rank_n, plan.cluster_m)
             along_k, start, k = plan.b_k_major, tile.n, text.sub(k, tile.shift)
-        share = boxes // sharing
+        share, hint = boxes // sharing, self.parameter("a_hint" if operand == "A" else "b_hint")
         cast, ranks = "", ""
         if sharing > 1:
             ranks = ", " + text.put("cvt.u16.u32", text.put("shl.b32", mask, first_bit), kind="h")
@@ -294,8 +294,9 @@ class Cta:
                 number, row = box, text.div(start, self.maps)
             corner = (*((k, row) if along_k else (row, late)), *beyond)
             text.do(
-                f"cp.async.bulk.tensor.{len(corner)}d.shared::cluster.global.mbarrier::complete_tx::bytes{cast} "
-                f"[{to}], [{self.map(number)}, {braced(map(self._register, corner))}], {full}{ranks}"
+                f"cp.async.bulk.tensor.{len(corner)}d.shared::cluster.global.mbarrier::complete_tx::bytes{cast}"
+                f".L2::cache_hint "
+                f"[{to}], [{self.map(number)}, {braced(map(self._register, corner))}], {full}{ranks}, {hint}"
             )
 
     def _register(self, value: Value) -> str:

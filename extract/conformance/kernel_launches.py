@@ -135,7 +135,7 @@ class Launch:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The parameters behind the tensor maps, in their order; scales are none."""
+        """The parameters behind the tensor maps, in their order; scales and hints are none."""
         kernel = self.kernel
         m, n, k = self.extents
         down = kernel.tile_phases if self.members else self.tiles
@@ -144,7 +144,7 @@ class Launch:
         steps = (MEMBER for _ in self.members)
         of_b = (self.first, PITCH + self.pitch) if any(kernel.aligned) or kernel.slides else ()
         loose = (step for steps in self.steps for step in steps)
-        found = (m, n, k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, 0, 0)
+        found = (m, n, k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, *(0,) * 4)
         groups = (ENDS, len(self.ends)) if kernel.groups else ()
         apart = (RESULT_STEP,) if kernel.store == "elements" else ()
         return (*found, *self.members, *steps, *apart, *groups, *of_b, *loose)

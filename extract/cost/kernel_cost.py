@@ -97,8 +97,11 @@ WRITTEN_CUT = 1.0
 KEPT_SHARE = 0.185  # of L2 that keeps an operand for the next wave of tiles
 SPLIT = 1204.0  # nanoseconds in which a cluster meets twice
 SPLIT_BYTES = 0.0531  # nanoseconds a byte of sums, to write them and to add up what others wrote
-SPLIT_SCATTERED = 3.0  # times as long, where rows of phases are added up along rows (7 kernels, an H100)
-SUMMED_LAUNCH = 3025.0  # of the kernel behind that adds slices up
+# Likewise, where A is realigned in registers, and times as long where rows of phases are added up along rows (37
+# kernels of 25 products, both GPUs).
+SPLIT_REALIGNED, SPLIT_SCATTERED = 3000.0, 1.5
+# Of the kernel behind that adds slices up (180 kernels of 110 products, an H200).
+SUMMED_LAUNCH = 2600.0
 SUMMED_SHARE = 0.729  # of the datasheet's bandwidth, for what it reads and writes
 SUM_BYTES = 4  # of an element of what a slice gives
 TURN, OVERLAP = 10.2, 3.39  # the norms in which what happens at once adds up: in a turn along k, and in all
@@ -374,10 +377,10 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     moved = (read + written / _written_share(products)[:, None]) / (bandwidth * DRAM_SHARE)
     total = _norm(OVERLAP, compute, moved, from_cache) * _warm(2 * count * m * n * k) + LAUNCH
     scattered = np.where(in_registers & swapped, SPLIT_SCATTERED, 1.0)
-    joined = np.where(split > 1, rounds * (SPLIT + rows * columns * 4 * SPLIT_BYTES * scattered), 0.0)
+    joined = rounds * (np.where(in_registers, SPLIT_REALIGNED, SPLIT) + rows * columns * 4 * SPLIT_BYTES * scattered)
     again = m * n * (slices * SUM_BYTES + products.result_size) / (bandwidth * SUMMED_SHARE)
     apart = count * m * n * _sectors(products, kernels, result_size) / APART_SECTORS
-    joined = joined + np.where(slices > 1, SUMMED_LAUNCH + again, 0.0) + apart
+    joined = np.where(split > 1, joined, 0.0) + np.where(slices > 1, SUMMED_LAUNCH + again, 0.0) + apart
     relayouts = _relayouts(products, kernels, (of_a * m * k, of_b * n * k), bandwidth)
     return Parts(
         total + joined + relayouts,

@@ -68,13 +68,13 @@ def _beside(gemm: Gemm, swapped: bool, slices: int = 1) -> bool:
 
 
 def _streamed(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, bool]:
-    """Return whether A, and B, are read by one row or column of clusters alone, by boxes of whole rows.
+    """Return whether A, and B, are read by one row or column of clusters alone.
 
-    Of batches that was not measured; of groups of rows each has a B, which few clusters read.
+    Of batches each operand may be; of groups of rows each has a B, which few clusters read.
     """
     along_m, along_n = kernel.clusters(*extents(gemm, kernel))
-    alone, (a, b) = not gemm.members.extents, (lines is None and not kernel.slides for lines in kernel.lines)
+    alone = not gemm.members.extents
     return (
-        a and (kernel.cuts == "n" or (alone and kernel.realign == "none" and along_n == 1)),
-        b and (kernel.cuts == "m" or (alone and along_m == kernel.slices)),
+        kernel.cuts == "n" or (alone and along_n == 1),
+        kernel.cuts == "m" or (alone and along_m == kernel.slices),
     )

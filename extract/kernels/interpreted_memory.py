@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -488,13 +489,10 @@ class Cta:
 
     def lay_down(self, data: Bytes, at: int) -> None:
         """Lay the rows of a box down as the image of C's map has it, for a box inside of C."""
-        (whole, *_) = self.launched.maps["C"]
+        one = self.launched.maps["C"][0].map
+        box = one.box[0], math.prod(one.box[1:])
         wide = replace(
-            whole.map,
-            global_dim=whole.map.box[:2],
-            global_stride=(data.size // whole.map.box[1],),
-            box=whole.map.box[:2],
-            element_stride=whole.map.element_stride[:2],
+            one, global_dim=box, global_stride=(data.size // box[1],), box=box, element_stride=one.element_stride[:2]
         )
         image = store_footprint(wide, (0, 0), at)
         self.shared[image[:, 1]] = data.reshape(-1)[image[:, 0]]
@@ -513,6 +511,8 @@ class Cta:
             if self.kernel.store == "turned":
                 inner, outer, count = outer, inner, columns.stop - columns.start
             coordinate: tuple[int, ...] = inner, outer, *tile.member[::-1]
+            if self.kernel.realign == "registers" and self.kernel.store == "tma":  # of a slice, rows of two phases
+                coordinate = inner, outer // BLOCK_ROWS * 8, outer % BLOCK_ROWS // 8
             if self.kernel.ragged == "m":
                 window = window_of(tile, outer, count)
                 if window is None:

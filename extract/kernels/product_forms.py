@@ -180,10 +180,10 @@ def exists(form: Form, facts: Facts) -> bool:
     apart = realigned and facts.size == 1  # of 16 phases no 64 rows are neighbours in C
     if not (lies or down):  # nothing else stores elements that lie apart
         return form.store == "elements" and not _idle(form, facts)
-    if form.realign == "sums" and (form.slices or form.splits or (lies and form.store == "sums")):
+    if form.realign == "sums" and (form.splits or (lies and form.store == "sums" and not form.slices)):
         return False  # whose k-tiles are in phases already, and whose rows threads or boxes store as they lie
     if form.slices:  # boxes of their own memory, which they fit in
-        return not realigned and not _idle(form, facts)
+        return not apart and not _idle(form, facts)
     stored = {
         "sums": form.realign != "tiles",
         "tma": by_boxes or lies == 3,

@@ -22,7 +22,7 @@ from legalsat.extract.kernels.for_extents import for_any_extents, for_extents, i
 from legalsat.extract.kernels.product_class import ProductClass, class_of, refusals_of
 from legalsat.extract.kernels.product_forms import Facts, Form, forms_of, steps_to
 from legalsat.extract.kernels.product_maps import result_map, source_maps
-from legalsat.extract.kernels.product_numbers import SLICE_TURNS, Table, table_of
+from legalsat.extract.kernels.product_numbers import SLICE_TURNS, SLID_TURNS, Table, table_of
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import LINES_ALIKE, ProductKernel
 from legalsat.recent import Recent
@@ -209,8 +209,8 @@ def times_of(kernels: KernelColumns, products: Products, target: Target) -> NDAr
     m, n = np.where(kernels.swapped, n, m), np.where(kernels.swapped, m, n)
     blocks = np.ceil(m / kernels.rows) * np.ceil(n / kernels.columns) * kernels.split
     crowded = (kernels.split > 1) & (blocks > MOST_SPLIT_TILES)
-    turns = np.ceil(products.k[:, None] / kernels.depth)
-    short = turns < SLICE_TURNS * kernels.slices
+    turns = np.ceil(np.ceil(products.k[:, None] / np.maximum(1, kernels.slides)) / kernels.depth)
+    short = turns < np.where(kernels.slides > 0, SLID_TURNS, SLICE_TURNS) * kernels.slices
     large = _workspace_bytes(kernels, m, n) > MOST_WORKSPACE
     # Each phase's map needs a row, and where lines are aligned, which may be those across k, a line.
     few = (kernels.aligned_a | kernels.aligned_b) & (np.minimum(np.minimum(m, n), products.k[:, None]) < LINES_ALIKE)

@@ -139,7 +139,7 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
     )
     if kernel.ragged == "k" and not kernel.clipped:
         return [_cut(name, a, a_box)], [_cut(name, b, b_box)]
-    fetched = [STREAMED if one else FETCHED for one in kernel.streamed]
+    fetched = _fetched(kernel)
     of_a, of_b = (
         [_map(name, one, box, then, operand)] if lines is None else _of_lines(name, one, lines)
         for one, box, lines, then, operand in zip(
@@ -161,6 +161,13 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
         whole = [of_members(one, extents, steps) for one in own] if not loose else []
         found.append(whole or _loose(own[0].map, matrix, gemm.dtype.bytes, alike, beyond))
     return found[0], found[1]
+
+
+def _fetched(kernel: ProductKernel) -> list[L2Promotion]:
+    """Return what L2 fetches at a time of A and of B: more of what is streamed by boxes of whole rows."""
+    whole = [lines is None and not kernel.slides for lines in kernel.lines]
+    whole[0] &= kernel.realign == "none" or bool(kernel.cuts)
+    return [STREAMED if once and rows else FETCHED for once, rows in zip(kernel.streamed, whole, strict=True)]
 
 
 def _loose(one: TensorMap, matrix: Laid, size: int, alike: int, beyond: int) -> list[Placed]:
@@ -297,6 +304,8 @@ def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
     members = gemm.members
     if members.ragged == "m":
         return [_windows(c, box, (m, n, pitch))]
+    if kernel.realign == "registers" and kernel.store == "tma":
+        return [_of_phases(c, box, pitch, kernel.phases)]
     steps = tuple(step * size for step in members.of("C"))
     found = [
         Placed(
@@ -315,6 +324,30 @@ def result_map(gemm: Gemm, kernel: ProductKernel) -> list[Placed]:
         for number in range(phases)
     ]
     return [of_members(one, members.extents, steps) for one in found]
+
+
+def _of_phases(c: Tensor, box: tuple[int, int], pitch: int, phases: int) -> Placed:
+    """Return the map of slices of k whose rows are realigned in registers: a warp has eight of each of two phases.
+
+    Args:
+        c: the slices, whose rows are whole tiles'.
+        box: columns of a box, and its rows.
+        pitch: bytes from row to row.
+        phases: rows that lie between those of one phase.
+    """
+    (m, n), size = c.shape, c.dtype.bytes
+    return Placed(
+        TensorMap(
+            dtype=c.dtype.map_type,
+            address=c.address,
+            global_dim=(n, m // phases, phases),
+            global_stride=(phases * pitch, pitch),
+            box=(box[0], LINES_ALIKE, box[1] // LINES_ALIKE),
+            element_stride=(1, 1, 1),
+            swizzle=cast("SwizzleName", f"{box[0] * size}B"),
+            l2_promotion="none",
+        )
+    )
 
 
 def _windows(c: Tensor, box: tuple[int, int], lie: tuple[Any, Any, Any]) -> Placed:

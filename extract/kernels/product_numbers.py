@@ -64,6 +64,7 @@ FEW_STAGES, BUFFERS = 5, 2  # fewer gain by one more; through which C leaves by 
 SHARED = 4  # where a table's rest has bytes of shared memory
 SCALES_OF_ROWS = 16  # registers a thread
 SLICE_TURNS = 8  # k-tiles of a slice at least: a tile is stored during the first of the next one's
+SLID_TURNS = OVERLAPPED_STAGES + 1  # likewise, of a slice's part of each phase of k
 MOST_CUTS = 10000  # of a form
 MOST_COLUMNS = 256  # of a box, and of an instruction
 TENSOR_ACCUMULATORS = 2  # tiles' in tensor memory: one is fetched while the next one is summed up

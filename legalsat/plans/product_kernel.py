@@ -124,7 +124,8 @@ class ProductKernel:
             is others' in shared memory; else maps end with a group.
         loose: whether members of A, and of B, begin anywhere in a granule: an axis of their maps has granules, and each
             start within one has maps of its own.
-        streamed: whether A, and B, are read from memory once, by few: L2 fetches twice as many bytes of them at a time.
+        streamed: whether A, and B, are read from memory once, by few: L2 fetches twice as many bytes of whole rows of
+            them at a time, drops them first, and keeps the other operand.
         lap: columns that a tile computes as the next one along n does, as many as a sector has.
         accumulators: of tiles in tensor memory, in turns: a warpgroup of its own has tcgen05 multiply, and consumers
             fetch what it summed. 0 where consumers multiply by wgmma, and keep accumulators in registers.
