@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from test_ptx_branches import only, ring, wait
 
+from legalsat.extract.check.ptx_turns import neighbours
+
 TILE, STEP, UNROLLED = 64, 16, 6
 GUARD = "@%p1 bra END;"
 
@@ -115,3 +117,11 @@ def test_ctas_that_need_some_tiles_need_not_have_as_many(least: int) -> None:
     assert found.proven, (found.findings, found.unproven)
     assert [(one.name, one.least, one.multiple) for one in found.conditions] == [("n", 2 * least, 1)]
     assert {n % 2 for n in found.parameters["n"]} == {0, 1}
+
+
+def test_launches_beside_those_that_come_to_a_condition_have_a_round_more_or_less() -> None:
+    coming = [{"n": 32, "m": 1}, {"n": 64, "m": 5}, {"n": 512, "m": 512}, {"n": 64, "m": 1, "%ctaid.x": 1 << 24}]
+    listed = [*neighbours(coming, {"n": 64, "%ctaid.x": 1})]
+    assert listed == [{"n": 96, "m": 1}, {"n": 576, "m": 512}, {"n": 448, "m": 512}] and not [
+        *neighbours([], {"n": 64})
+    ]

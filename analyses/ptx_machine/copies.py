@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 from legalsat.analyses.ptx.contract import Undecided
@@ -249,7 +250,7 @@ def _store(program: Any, i: Instruction) -> Operation:
         together = isinstance(begins, int) and lanes == warp.live
         chosen = [TOGETHER] if together else [lane for lane in range(32) if lanes >> lane & 1]
         listed = [begins] * len(chosen) if isinstance(begins, int) else begins.tolist()
-        at_map = -1
+        at_map, map_ = -1, ""
         if tensor:
             at_map = units.one_address(part, *target, lanes, line)
             map_ = _name_of(run, program, at_map)
@@ -258,7 +259,7 @@ def _store(program: Any, i: Instruction) -> Operation:
                 return BLOCK
         else:
             known = units.one_address(part, size, 0, lanes, line)
-        counts = {begin: known * rows if known is not None else _written_run(run, begin) for begin in set(listed)}
+        counts = {begin: known * rows if known is not None else _written_run(run, map_, begin) for begin in set(listed)}
         for lane, begin in zip(chosen, listed, strict=True):
             held = _groups_of(run, warp, lane)
             if tensor and program.edits_maps:
@@ -272,7 +273,7 @@ def _store(program: Any, i: Instruction) -> Operation:
                 rest = order.cells(int(begin) + sure, count - sure)
                 order.read(order.shared, rest, warp.worker, held.agent, held.closed, "guess", line)
             held.open_lines.append(line)
-            run.program.store_places.add(begin)
+            run.program.store_places.add((begin, map_))
         return None
 
     return operation
@@ -286,13 +287,17 @@ def _groups_of(run: Run, warp: Warp, lane: int) -> LaneStores:
     return held
 
 
-def _written_run(run: Run, begin: int) -> int:
-    """Return how many bytes from here threads have written, up to where another store begins."""
+def _written_run(run: Run, map_: str, begin: int) -> int:
+    """Return how many bytes from here threads have written, up to where another store begins.
+
+    All boxes of a map are as large, so that none is larger than what the next store leaves to any of them.
+    """
     granule, accesses = run.order.granule, run.order.accesses
     count = run.order.shared.length(begin // granule, 1 << 15, lambda number: accesses[number].kind == "st")
-    end = min((other for other in run.program.store_places if other > begin), default=begin + count * granule)
-    end = min(end, begin + count * granule)
-    return max(end - begin, UNKNOWN_BOX)
+    stores = run.program.store_places
+    left = {at: after - at for at, after in pairwise(sorted({at for at, _ in stores} | {begin}))}
+    alike = [left[at] for at, name in stores if name == map_ and at in left]
+    return max(min([count * granule, left.get(begin, count * granule), *alike]), UNKNOWN_BOX)
 
 
 def _closes(warp: Warp, lanes: int, lane: int) -> bool:

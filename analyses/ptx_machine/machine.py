@@ -212,6 +212,7 @@ class Run(Words):
         self.visits: dict[tuple[int, int], int] = {}
         self.flying: dict[tuple[str, int, int], None] = {}  # loads under way, in order
         self.cancelled = 0
+        self.drawn: dict[int, tuple[tuple[int, int], int]] = {}  # by counter, who has drawn tickets, and how many
         self.stores_known = len(program.store_places)
         self.touched = np.zeros(program.shared_regions.cells, dtype=bool)
         self.periods = periods

@@ -95,7 +95,7 @@ class Program:
         spread: parameters that stand for words of which more than the first has been read.
         filled: lines at which a run has read what was written. written: shared memory that any run has written.
         agents: lines of work that a run has had, the most so far.
-        store_places: bytes of shared memory at which stores of the copy engine have begun in any run.
+        store_places: bytes of shared memory at which stores of the copy engine have begun in any run, with their maps.
         operands: cells that matrix units read, by descriptor, CTA and what else decides.
         tables: of tables of branches, by place, how many there are and what decides. cases: those that were taken.
     """
@@ -146,7 +146,7 @@ class Program:
     cases: set[tuple[int, int]] = field(default_factory=set)
     covered: dict[int, int] = field(default_factory=dict)
     reached: set[int] = field(default_factory=set)
-    store_places: set[int] = field(default_factory=set)
+    store_places: set[tuple[int, str]] = field(default_factory=set)
     operands: dict[tuple[object, ...], Any] = field(default_factory=dict)
     filled: set[int] = field(default_factory=set)
     agents: int = 0

@@ -16,6 +16,7 @@ from legalsat.analyses.ptx_machine.branches import fails, is_harmless
 from legalsat.analyses.ptx_machine.flow import Control, is_choice
 from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
 from legalsat.analyses.ptx_machine.order import BRANCHES
+from legalsat.analyses.ptx_machine.tickets import draws
 
 LANE_OPERATIONS = {"shfl", "vote", "elect", "activemask", "redux", "match"}
 _ANY = {"selp", "and", "or", "shfl", "vote", "redux", "elect", "activemask", "mbarrier", "ld", "ldmatrix"}
@@ -235,7 +236,7 @@ def _unknown(program: Any, instructions: Iterable[Instruction]) -> set[str]:
     open_ = [
         (i.base in _ANY, [n for one in i.operands[1:] for n in names_in(one) if n in written], results)
         for i, results in listed
-        if _may_be_known(i) or id(i) in program.roles.words or (program.told and i.base == "ld")
+        if _may_be_known(i) or id(i) in program.roles.words or (program.told and i.base == "ld") or draws(i)
     ]
     moved = True
     while moved:

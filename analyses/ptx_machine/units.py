@@ -11,7 +11,7 @@ import numpy as np
 from legalsat.analyses.ptx.contract import ARRIVAL, Undecided
 from legalsat.analyses.ptx.contract_values import agrees, lanes_agree
 from legalsat.analyses.ptx.instruction import Instruction, operation_of, results_of, vector, width_of
-from legalsat.analyses.ptx_machine import cancel, copies, fences, maps, matrix, rows
+from legalsat.analyses.ptx_machine import cancel, copies, fences, maps, matrix, rows, tickets
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, all_same, lanes_of
 from legalsat.analyses.ptx_machine.guards import active, assign, guard_of
 from legalsat.analyses.ptx_machine.launches import data
@@ -114,6 +114,8 @@ def make(program: Any, i: Instruction, at: int) -> Operation:
         return maps.make_fence(program, i)
     if i.base == "st" and space_of(i) == "global":
         return _nothing(program, i) if program.traced else maps.make_store(program, i)
+    if tickets.draws(i):
+        return tickets.make(program, i)
     makers: dict[str, Callable[[Any, Instruction], Operation]] = {
         "clusterlaunchcontrol": cancel.make,
         "bar": _meeting,

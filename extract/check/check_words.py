@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx_machine.tickets import TICKETS
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.check.check_ptx import KernelCheck
 from legalsat.extract.check.ptx_names import lines_told, told
@@ -32,7 +33,9 @@ def assumptions_of(kernel: KernelCheck) -> tuple[str, ...]:
     codes = ", ".join(sorted({code_of(one) for one in kernel.warnings}))
     forgiven = [f"hardware does without what {codes} ask{'s' * (',' not in codes)} for"] if codes else []
     steady = [f"the words at {told(kernel.name, one)} stay as they are while the kernel runs" for one in words]
-    return (*map(str, kernel.conditions), *block, *cluster, *boxes, *steady, *forgiven)
+    drawn = ["counters from which blocks draw begin at 0, and nobody sets them back meanwhile"]
+    drawn *= TICKETS in kernel.parameters
+    return (*map(str, kernel.conditions), *block, *cluster, *boxes, *steady, *drawn, *forgiven)
 
 
 def _map(kernel: KernelCheck, name: str) -> str:

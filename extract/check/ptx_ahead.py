@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from legalsat.extract.check.ptx_sweep import Sweep
 
 
-def run_ahead(sweep: Sweep, listed: Iterable[Values]) -> None:
-    """Run launches with these values, of which most are asked for next in this order."""
-    if sweep.late or sweep.sizing or sweep.alike:
+def run_ahead(sweep: Sweep, listed: Iterable[Values], limit: int = RUN_WORK) -> None:
+    """Run launches with these values, of which most are asked for next in this order, each up to a limit."""
+    if sweep.late or sweep.alike:
         return
     way, runs, program = sweep.way(long=False), sweep.runs, sweep.program
     asked: dict[bool, dict[tuple[tuple[str, int], ...], Values]] = {False: {}, True: {}}
@@ -31,18 +31,18 @@ def run_ahead(sweep: Sweep, listed: Iterable[Values]) -> None:
             continue
         backwards, told = sweep.turned_round(runs), program.alike.of(held)
         runs += 1
-        name = key, RUN_WORK, backwards, *way
+        name = key, backwards, *way
         if name in sweep.ahead or name in sweep.later:
             continue
         if told is not None and sweep.known_run(told, backwards, way) is None:
             asked[backwards][key] = held
     for backwards, launches in asked.items():
         if len(launches) > 1:
-            first = sweep.begun(next(iter(launches.values())), backwards=backwards)
+            first = sweep.begun(next(iter(launches.values())), limit, backwards=backwards)
             found, work = run_together(first, list(launches.values()))
             sweep.work += work
             keys = list(launches)
-            sweep.ahead |= {(keys[number], run.allowed, backwards, *way): run for number, run in found.items()}
+            sweep.ahead |= {(keys[number], backwards, *way): run for number, run in found.items()}
 
 
 def run_long_ahead(sweep: Sweep, long: Values, listed: Iterable[Values]) -> None:
@@ -72,10 +72,10 @@ def run_long_ahead(sweep: Sweep, long: Values, listed: Iterable[Values]) -> None
     if leader is None:
         return
     keys = list(launches)
-    sweep.ahead[keys[0], leader.allowed, backwards, *sweep.way(long=True)] = leader
+    sweep.ahead[keys[0], backwards, *sweep.way(long=True)] = leader
 
     def going_on(run: Run) -> Callable[[], None]:
-        names = {number: (keys[number], begun.allowed, backwards, *way) for number, _ in run.group.launches}
+        names = {number: (keys[number], backwards, *way) for number, _ in run.group.launches}
 
         def go() -> None:
             for name in names.values():

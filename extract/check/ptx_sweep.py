@@ -12,8 +12,6 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from legalsat.analyses.ptx.boxes import boxes_of, idle_maps, mixed_operands
 from legalsat.analyses.ptx.contract import UNWRITTEN, Finding, Undecided
 from legalsat.analyses.ptx_machine.alu import NoLaunch
@@ -23,7 +21,7 @@ from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.periods import Period, Periods
 from legalsat.analyses.ptx_machine.program import Program, Seen
 from legalsat.extract.check.ptx_failure import Failure, Values, not_understood
-from legalsat.extract.check.ptx_known import Earlier, Known, KnownRuns, Shown, Taken, closed, growing, key_of, last_same
+from legalsat.extract.check.ptx_known import Earlier, Known, KnownRuns, Shown, Taken, closed, growing, key_of
 from legalsat.logic import round_up
 
 LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
@@ -142,7 +140,7 @@ class Sweep:
         if known is not None:
             return self._take_again(known, values, held, meant=meant)
         periods = Periods(self.program.conditions.stages) if long else None
-        run = self._made_ahead((key_of(values), limit, backwards, *way))
+        run = self._made_ahead((key_of(values), backwards, *way), limit)
         run = run or self.begun(held, limit, periods, backwards=backwards)
         before = run.work
         self.runs += 1
@@ -185,12 +183,13 @@ class Sweep:
         self.known.keep(self.program.alike, told, (backwards, *way), known)
         return replace(known, run=run)
 
-    def _made_ahead(self, name: tuple[object, ...]) -> Run | None:
-        """Return a run that was made together with others, after it has gone on if it waits; None for none."""
+    def _made_ahead(self, name: tuple[object, ...], limit: int) -> Run | None:
+        """Return a run that was made together with others, after it has gone on if it waits; None for none so short."""
         waiting = self.later.get(name)
         if waiting is not None:
             waiting()
-        return self.ahead.pop(name, None)
+        found = self.ahead.pop(name, None)
+        return found if found is not None and found.work <= limit else None
 
     def turned_round(self, number: int) -> bool:
         """Does a sweep make its n-th run backwards? Most counts of rounds are, of other runs every other one is."""
@@ -339,6 +338,12 @@ class Sweep:
             self.run(values, limit=limit)
         return self._shown.get(key)
 
+    def shown_alone(self, values: Mapping[str, int], limit: int) -> Shown | None:
+        """Return what a run shows that is made beside no others."""
+        self.runs -= 1  # it was made before, and counts once
+        self.run(values, limit, anew=True)
+        return self._shown.get(key_of(values))
+
     def has_shown(self, values: Mapping[str, int]) -> bool:
         """Has a run with these values ended, or been dropped?"""
         return key_of(values) in self._shown
@@ -387,49 +392,6 @@ class Sweep:
             known = self.run(values, anew=True)
         return None if known is None else known.run
 
-    def step_of(self, name: str, others: Values, limit: int = RUN_WORK) -> int:
-        """Return by how much a parameter must grow for a loop to run once more; 0 if it steers none."""
-        by, begin = self.program.multiple(name), others[name]
-        first = self.shown(others, limit)
-        if first is None:
-            return 0
-
-        def differs(value: int) -> bool:
-            shown = self.shown({**others, name: begin + (value - 1) * by}, first.work + SLACK)
-            return shown is None or (shown.visits, shown.accesses) != (first.visits, first.accesses)
-
-        low, high = 0, GREATEST_POWER + 1  # the power of two up to which nothing differs, and one from which it does
-        for guess in self._powers(name, others, by):
-            if low <= guess < high:
-                if differs((1 << guess) + 1):
-                    high = guess
-                    if not differs(1 << guess):
-                        return by << guess
-                else:
-                    low = guess + 1
-        while low < high:
-            probe = (low + high) // 2
-            if differs((1 << probe) + 1):
-                high = probe
-            else:
-                low = probe + 1
-        if low > GREATEST_POWER:
-            return 0
-        last = last_same((1 << low) // 2 + 1, 1 << low, differs)
-        # Where only whole tiles count, the last that makes no difference is one less than a tile.
-        return by * (last + 1 if last > 1 and not last & (last + 1) else last)
-
-    def _powers(self, name: str, others: Values, by: int) -> list[int]:
-        """Return the power of two after which a condition that can be computed turns round, and the greatest one."""
-        conditions = self.program.conditions
-        listed = {w.condition.name for w in self.program.watches if name in w.condition.keys}
-        first = conditions.outcomes(listed, others)
-        for power in range(GREATEST_POWER + 1):
-            found = conditions.outcomes(listed, {**others, name: others[name] + (by << power)})
-            if not all(map(np.array_equal, found, first)):
-                return [power]
-        return [GREATEST_POWER]
-
     def twins(self, looped: Values, rest: Values) -> set[str]:
         """Return parameters that do what an earlier one does: rows and columns whose tiles are counted together."""
         ones, found = so_many_rounds(self, rest, looped, 1), set()
@@ -471,19 +433,28 @@ class Sweep:
                 longer = self.shown({**ones, name: self.more(name, step, LONG_SPREAD + 1)}, LONG_WORK)
                 if longer is not None:
                     spread, growth = LONG_SPREAD, longer.visits.get(place, 0) - few.visits.get(place, 0)
-            far_apart = growth <= 0 and count * UNROLLED > MOST_ROUNDS
-            apart = self._far_apart(name, step, ones, place, few) if far_apart else 0
-            if apart:
-                far.update(apart * number for number in range(1, count + 1))
+            all_ = math.ceil(count * spread / growth) if growth > 0 else count * UNROLLED
+            apart = spread // (max(growth, 0) + 1)  # no visit takes fewer rounds
+            if all_ > MOST_ROUNDS and growth > 0 and all_ <= MOST_ROUNDS * apart and self._same(name, step, ones, few):
+                far.update(range(apart, all_ + apart, apart))
+            elif all_ <= MOST_ROUNDS or growth > 0:
+                needed = max(needed, all_)
+            elif apart := self._far_apart(name, step, ones, place, few):
+                far.update(apart * number for number in range(1, 2 * count + 1))
             else:
-                needed = max(needed, math.ceil(count * spread / growth) if growth > 0 else count * UNROLLED)
+                needed = max(needed, all_)
         if needed > MOST_ROUNDS and not self.late:  # else runs were stopped, and tell nothing of rounds
             line = min((self.program.lines[head] for head in self.periods), default=0)
             self.unproven[line, f"only {MOST_ROUNDS} of the {needed} counts of rounds that differ are tried"] = None
         return sorted({*range(min(needed, MOST_ROUNDS) + 1), *far})
 
+    def _same(self, name: str, step: int, ones: Values, few: Shown) -> bool:
+        """Do rounds after the first make no difference, as those do that fall to other blocks?"""
+        shown = (self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in range(2, LEAST_ROUNDS + 1))
+        return all(one is not None and few.is_like(one) for one in shown)
+
     def _far_apart(self, name: str, step: int, ones: Values, place: tuple[int, int], few: Shown) -> int:
-        """Return how many rounds lie between two that bring one more visit to a head, where these are many; or 0.
+        """Return many rounds, or 0, that bring one more visit to a head at most, of which two times so many bring one.
 
         Of tiles that blocks take in turn, it needs as many more as there are blocks for one of them to have one more.
         """
@@ -492,7 +463,7 @@ class Sweep:
             if shown is None:
                 return 0
             if shown.visits.get(place, 0) > few.visits.get(place, 0):
-                return 1 << exponent
+                return 1 << exponent - 1
         return 0
 
     def rounds_together(self, looped: Values, base: Values, *, grid: bool) -> int:

@@ -11,8 +11,9 @@ from itertools import combinations, islice, product
 from typing import TYPE_CHECKING
 
 from legalsat.analyses.ptx_machine.alu import FULL
-from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
+from legalsat.analyses.ptx_machine.launches.conditions import BLOCKS, FALSE, TRUE
 from legalsat.analyses.ptx_machine.launches.watch import Watch
+from legalsat.analyses.ptx_machine.tickets import are_in
 from legalsat.extract.check.ptx_ahead import run_ahead
 from legalsat.extract.check.ptx_failure import Values
 from legalsat.extract.check.ptx_most_blocks import left_to_few_blocks
@@ -105,10 +106,14 @@ def _run_parts(sweep: Sweep, steps: Values) -> set[int]:
 
 def _least_coming(sweep: Sweep, number: int) -> Values:
     """Return the least values of a launch that has come to a condition, and is right; none where there is no such."""
+    return next(iter(_coming(sweep, number)), {})
+
+
+def _coming(sweep: Sweep, number: int) -> list[Values]:
+    """Return the values of launches that have come to a condition, and are right, the least ones first."""
     coming = [{**values} for values, outcomes in sweep.shown_so_far if outcomes and outcomes[number]]
     wrong = [one.values for one in sweep.failing]
-    right = (values for values in coming if values not in wrong)
-    return min(right, key=lambda one: sum(map(abs, one.values())), default={})
+    return sorted((one for one in coming if one not in wrong), key=lambda one: sum(map(abs, one.values())))
 
 
 def _nearest(closest: Mapping[tuple[int, tuple[int, int, int]], int], number: int, watch: Watch) -> list[int]:
@@ -124,8 +129,8 @@ def _keeps_off(sweep: Sweep, number: int) -> bool:
     """
     program, found = sweep.program, False
     keys = program.conditions.keys_now(program.watches[number].condition)
-    if keys & sweep.unseen:
-        return False
+    if keys & sweep.unseen or are_in(program, program.watches[number].condition.name):
+        return False  # other blocks may draw any number of tickets between
     for pair in program.watches[number].compared:
         for runs in sweep.rounds.values():
             seen = [one[number, pair] for one in runs if (number, pair) in one]
@@ -261,6 +266,7 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
     alike: list[Shown] = []
     come = _least_coming(sweep, number)  # other values of what decides it may do there what they do nowhere else
     _try_parts_of_rounds(sweep, number, watch, free)
+    _run_until_turned(sweep, watch, _rounds_among_few(sweep, bases, steps) if watch.compared else ())
     flips = conditions.flips(watch.condition, free, wanted, [*bases, *several[1:]], steps)
     for values, first in _in_reach_first(sweep, watch, flips, several):
         ended = sweep.late or sweep.work - before > _TRIED_WORK
@@ -292,14 +298,39 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
         return True
     if free and _out_of_reach(sweep, watch, free, several, steps):
         return True
-    return free <= conditions.switches and _all_switched(sweep, free, bases[0])
+    if free <= conditions.switches and _all_switched(sweep, free, bases[0]):
+        return True
+    _run_until_turned(sweep, watch, neighbours(_coming(sweep, number), steps))
+    return not _half_seen(watch)
 
 
-def _run_until_turned(sweep: Sweep, watch: Watch, listed: list[Values]) -> None:
+def neighbours(coming: list[Values], steps: Values) -> Iterator[Values]:
+    """Yield launches with one round of a loop more or less than the least and the greatest that come to a condition.
+
+    An even number of rounds may be what it takes. Blocks stay as they are, and those of no usual launch are left out.
+    """
+    few = [one for one in coming if all(value < BLOCKS for name, value in one.items() if name.startswith("%"))]
+    sizes = {name: step for name, step in steps.items() if not name.startswith("%")}
+    for come in few[:1] + few[-1:]:
+        for name, step in sizes.items():
+            yield from ({**come, name: come[name] + more} for more in (step, -step) if come[name] + more >= 0)
+
+
+def _run_until_turned(sweep: Sweep, watch: Watch, listed: Iterable[Values]) -> None:
     """Run launches one by one until a condition has turned out both ways."""
     for values in listed:
         if _half_seen(watch) and not sweep.late:
             sweep.shown(values, _MOST_WORK)
+
+
+def _rounds_among_few(sweep: Sweep, bases: list[Values], steps: Values) -> Iterator[Values]:
+    """Yield launches with each number of rounds of one loop up to a turn of the ring, while others run once.
+
+    Where a loop around it runs twice, a ring is left at every other stage alone.
+    """
+    for name, step in steps.items():
+        for number in range(2, sweep.program.conditions.stages + 2):
+            yield {**bases[1], name: sweep.more(name, step, number)}
 
 
 def _try_parts_of_rounds(sweep: Sweep, number: int, watch: Watch, free: Set[str]) -> None:

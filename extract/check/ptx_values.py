@@ -8,9 +8,19 @@ from itertools import combinations, product
 from legalsat.analyses.ptx_machine.launches.alike import Told
 from legalsat.analyses.ptx_machine.launches.data import BY_TURNS, CANCELLED
 from legalsat.analyses.ptx_machine.program import Program
+from legalsat.analyses.ptx_machine.tickets import GAPS, TICKETS
 from legalsat.extract.check.ptx_ahead import run_ahead, run_long_ahead
 from legalsat.extract.check.ptx_failure import Values
-from legalsat.extract.check.ptx_sweep import GREATEST_POWER, LEAST_ROUNDS, MANY_WORK, SPREAD, Sweep, so_many_rounds
+from legalsat.extract.check.ptx_steps import probes, step_of
+from legalsat.extract.check.ptx_sweep import (
+    GREATEST_POWER,
+    LEAST_ROUNDS,
+    MANY_WORK,
+    SLACK,
+    SPREAD,
+    Sweep,
+    so_many_rounds,
+)
 from legalsat.extract.check.ptx_turns import ROOM, count, tells_too_little, turn, with_room
 from legalsat.logic import round_up
 
@@ -20,6 +30,8 @@ _FURTHER = 3  # rounds that are tried where a loop comes to a comparison in the 
 MOST_STAY = 24  # blocks that stay where there is room
 LATER = 4  # tiles before a block that is a later one
 _MORE = (2, 4, 8)  # times the least value
+MANY = 8  # parameters for which it is quicker to run the launches together that look for their steps
+DRAWN = 12  # rounds where other blocks draw tickets between
 _PRODUCTS = ((2, 3), (3, 2), (5, 64), (64, 5), (7, 11), (1, 192), (255, 3), (100, 41), (33, 129), (1024, 4), (6, 1000))
 _ONE = 0x3F80_0000  # 1.0
 _NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
@@ -34,7 +46,10 @@ def find_steps(sweep: Sweep) -> Values:
     ones = {n: sweep.least.get(n, 0 if n.startswith("%") else one_of(program, n)) for n in names}
     looping = program.looping
     ones = _launched(sweep, ones)
-    sweep.steps = {name: sweep.step_of(name, ones) if name in looping and not sweep.late else 0 for name in names}
+    alone, tried = sweep.shown(ones), [name for name in names if name in looping]
+    if alone is not None and len(tried) >= MANY:  # most make no difference, so that these launches go the same way
+        run_ahead(sweep, (values for name in tried for values in probes(sweep, name, ones)), alone.work + SLACK)
+    sweep.steps = {name: step_of(sweep, name, ones) if name in looping and not sweep.late else 0 for name in names}
     return ones
 
 
@@ -69,6 +84,10 @@ def sweep_all(sweep: Sweep) -> None:
             if not sweep.late:
                 sweep.shown({**bases[0], name: value})
         count(sweep, bases[0])
+        longer = [{name: sweep.more(name, step, DRAWN)} for name, step in looped.items()] or [{}]
+        for gap, more in product(GAPS if TICKETS in program.decisive else (), longer):
+            if not sweep.late:
+                sweep.shown({**bases[0], TICKETS: gap, **more})
     sweep.say_what_was_left_out()
     if program.bounds.reason:
         sweep.unproven[0, program.bounds.reason] = None
@@ -112,17 +131,20 @@ def _find_tiles(sweep: Sweep, ones: Values, idle: list[str], grid: Values) -> No
     # Where many are too many, few; then rows of a later block, which sees more columns.
     roomy = [many, {**many, **few}] if len(idle) > 1 else [few] if few else []
     unseen: list[str] = []
+    for others in roomy if len(idle) >= MANY else ():
+        bases = {name: {**ones, **others, name: ones[name]} for name in idle if not steps[name]}
+        run_ahead(sweep, (one for name, base in bases.items() for one in (base, *probes(sweep, name, base))), MANY_WORK)
     for name in idle:
         for others in roomy + [grid] * bool(grid):
             if not steps[name] and not sweep.late:
                 base = {**ones, **others, name: ones[name]}
-                steps[name] = sweep.step_of(name, base, MANY_WORK)
+                steps[name] = step_of(sweep, name, base, MANY_WORK)
                 if not steps[name] and sweep.shown(base, MANY_WORK) is None:
                     unseen.append(name)
     one_tile = {**ones, **{name: step for name, step in steps.items() if step and not name.startswith("%")}}
     for name in unseen:  # of too many tiles nothing is seen, and one is enough once it is known how large they are
         if not steps[name] and not sweep.late:
-            steps[name] = sweep.step_of(name, one_tile, MANY_WORK)
+            steps[name] = step_of(sweep, name, one_tile, MANY_WORK)
             if not steps[name] and sweep.shown(one_tile, MANY_WORK) is None:
                 sweep.unseen.add(name)
 
@@ -179,7 +201,7 @@ def _rooms(sweep: Sweep, ones: Values, names: list[str]) -> dict[str, Values]:
             here, left, first, stayed = (run.visits.keys() if run is not None else set() for run in runs)
             if (here | (stayed - first)) & stayed - left:
                 found[name] = room
-                sweep.steps[name] = sweep.step_of(name, {**ones, **room}, MANY_WORK)
+                sweep.steps[name] = step_of(sweep, name, {**ones, **room}, MANY_WORK)
     return {name: room for name, room in found.items() if sweep.steps[name]}
 
 

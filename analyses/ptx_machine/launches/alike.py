@@ -25,6 +25,7 @@ from legalsat.analyses.ptx_machine.launches.loads import keys_of_load
 from legalsat.analyses.ptx_machine.machine import Operation, Part
 from legalsat.analyses.ptx_machine.order import BRANCHES
 from legalsat.analyses.ptx_machine.slice import LANE_OPERATIONS, touches
+from legalsat.analyses.ptx_machine.tickets import TICKETS, draws
 
 _OF_THREAD = ("%tid.", "%laneid", "%warpid", "%lanemask_")
 LAUNCH = ("%ctaid.", "%nctaid.", "%clusterid.", "%nclusterid.")
@@ -116,6 +117,8 @@ class Alike:
         """Return what an instruction takes from the launch by itself."""
         if i.base == "clusterlaunchcontrol":
             return [CANCELLED] if "try_cancel" in i.parts else [f"%ctaid.{axis}" for axis in "xyz"]
+        if draws(i):
+            return [TICKETS]
         if i.base != "ld" or self.program.needed.isdisjoint(results_of(i)):
             return []
         pointer = self.program.roles.words.get(id(i))

@@ -21,6 +21,7 @@ from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, DividesByZero, Value, Work, arithmetic, blend, compare
 from legalsat.analyses.ptx_machine.launches import data, tried
 from legalsat.analyses.ptx_machine.launches.loads import keys_of_load, parameter_of
+from legalsat.analyses.ptx_machine.tickets import TICKETS, draws
 
 TRUE, FALSE = 1, 2  # outcomes of a condition, as bits
 LANES_DECIDE = frozenset({"elect", "activemask", "mbarrier"})  # their results depend on no launch
@@ -116,6 +117,8 @@ class Conditions:
                     continue
                 elif i.base == "clusterlaunchcontrol":
                     keys, names = frozenset({data.CANCELLED}), []
+                elif draws(i):
+                    keys, names = frozenset({TICKETS}), []
                 elif i.base == "ld":
                     space = units.space_of(i)
                     keys = frozenset(keys_of_load(i)) if space == "param" else self._word(i)
