@@ -60,7 +60,8 @@ CACHE_BYTES = 19586.0  # a nanosecond from L2, of all processors
 EMPTY_BYTES = 1862.0  # likewise, of zeros beyond an operand that go to several CTAs
 # Lines of 128 bytes that shared memory serves in a cycle where a warpgroup aligns operands in it: then boxes, what is
 # aligned, twice, and what instructions read, of A once for 64 columns and of B once for 64 rows, wait for each other.
-SHARED_LINES = 1.02
+# Fewer beside tiles of 64 rows, for each of which more is aligned than multiplied (12 kernels of 12 products, an H200).
+SHARED_LINES, SHARED_LINES_HALF = 1.02, 0.75
 SHARED_LOAD = 0.16  # more, of what loads take, which then wait for what is aligned (49 kernels of 40 products, an H100)
 # A cycle, by boxes without a swizzle, which bring lines that are aligned (36 kernels of 24 batches on an H100).
 ENGINE_BYTES = 18.0
@@ -356,7 +357,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) * waited
     shared, b_alone = down * across > 1, in_registers & (down > 1) & (across == 1)
     # A stage is released when the next one is being multiplied, so that one less than there are is on its way.
-    served = _shared_lines(kernels) * depth * size / LINE / SHARED_LINES * resident
+    served = _served(kernels) * depth * size / LINE * resident
     latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load) / (kernels.stages - 1)
     brought = _lines_brought(kernels) * depth * size / ENGINE_BYTES * resident
     turn = (
@@ -441,15 +442,16 @@ def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> Numb
     return np.asarray(found, np.float64)
 
 
-def _shared_lines(kernels: KernelColumns) -> Numbers:
-    """Return the lines of a k-tile's bytes that shared memory serves in a turn where operands are aligned in it."""
+def _served(kernels: KernelColumns) -> Numbers:
+    """Return the cycles in which shared memory serves a turn of operands that are aligned in it, for a line of k."""
     rows, loaded = kernels.rows, kernels.loaded
     more_a, more_b = (GRANULE_BYTES / LINE / spans for spans in (kernels.spans_a, kernels.spans_b))
     raw = rows * kernels.aligned_a * (1 + more_a) + loaded * kernels.aligned_b * (1 + more_b)
     written = rows * ~kernels.aligned_a + loaded * ~kernels.aligned_b + raw  # by boxes
     moved = raw + rows * kernels.aligned_a + loaded * kernels.aligned_b
     multiplied = rows + rows * kernels.summed / BLOCK_ROWS
-    return np.asarray((kernels.aligned_a | kernels.aligned_b) * (written + moved + multiplied), np.float64)
+    lines = (kernels.aligned_a | kernels.aligned_b) * (written + moved + multiplied)
+    return np.asarray(lines / np.where(rows == BLOCK_ROWS, SHARED_LINES_HALF, SHARED_LINES), np.float64)
 
 
 def _lines_brought(kernels: KernelColumns) -> Numbers:
