@@ -32,7 +32,7 @@ from legalsat.targets import target_of_text
 DATA = Path(__file__).parent.parent / "tests" / "data"
 SETS = (
     *("texts", "with_code", "unseen", "developed", "held", "gathered"),
-    *("fresh", "blind", "recent", "later", "drawn", "further", "wider", "latest", "newest", "faults"),
+    *("fresh", "blind", "recent", "later", "drawn", "further", "wider", "latest", "newest", "faults", "current"),
 )
 ELSEWHERE = ("texts", "learned")  # of which the first are asked about, and the others only learned from
 # How many reports count a report with its cause, what is told of a cause at length, and each telling, message or rule,
@@ -52,11 +52,12 @@ _PATTERN = re.compile(r"\(\?P<\w+>[^()]*\)|\\[a-zA-Z]|\(\?[:=!]|\[[^\]]*\]|\{[^}
 
 
 class Document(NamedTuple):
-    """A text, the causes that it tells of in shares, and how many reports it counts like."""
+    """A text, the causes that it tells of in shares, how many reports it counts like, and of whose GPU it tells."""
 
     text: str
     causes: dict[str, float]
     often: float
+    vendor: str = ""
 
 
 def labelled(names: Sequence[str] = SETS) -> list[dict[str, Any]]:
@@ -99,9 +100,9 @@ def reported(reports: Iterable[Mapping[str, Any]]) -> list[Document]:
     found: list[Document] = []
     for report in reports:
         had, cause = whole(report), report.get("cause") or report.get("why", "")
-        shares = _shared(report["codes"])
-        found.append(Document(had, shares, 1.0))
-        found += [Document(f"{had}\n{cause}", shares, WITH_CAUSE)] if cause else []
+        shares, vendor = _shared(report["codes"]), target_of_text(report["target"]).vendor
+        found.append(Document(had, shares, 1.0, vendor))
+        found += [Document(f"{had}\n{cause}", shares, WITH_CAUSE, vendor)] if cause else []
     return found
 
 
@@ -145,7 +146,7 @@ def counted(texts: Sequence[Document]) -> dict[str, Any]:
     overall: defaultdict[str, float] = defaultdict(float)
     often: Counter[str] = Counter()
     for text in texts:
-        words = _features(text.text)
+        words = _features(text.text, text.vendor)
         often.update(words.keys())
         for word in words:
             overall[word] += text.often
@@ -173,7 +174,7 @@ def weighed(texts: Sequence[Document]) -> dict[str, Any]:
 
     A softmax over causes, regularised by the sum of squares.
     """
-    said = [_features(text.text) for text in texts]
+    said = [_features(text.text, text.vendor) for text in texts]
     often = Counter(word for words in said for word in words)
     words = {word: at for at, word in enumerate(sorted(w for w, count in often.items() if count >= _least(w)))}
     codes = {code: at for at, code in enumerate(sorted({code for text in texts for code in text.causes}))}
@@ -228,7 +229,8 @@ def held_out(
 
 
 def _surety(text: Mapping[str, Any], causes: ranking.Evidence) -> float:
-    scores = ranking.scored(_features(scope.ends(whole(text))), causes, target_of_text(text["target"]))
+    gpu = target_of_text(text["target"])
+    scores = ranking.scored(_features(scope.ends(whole(text)), gpu.vendor), causes, gpu)
     return ranking.surety(scores, likely.MOST)
 
 
@@ -330,7 +332,8 @@ def named(reports: Sequence[Mapping[str, Any]], share: float = 1.0) -> int:
         texts = reported(report for report in reports if fold_of(report) != fold and _part_of(report) < share)
         known = ranking.evidence_of({**counted(texts), **weighed(texts)})
         for report in (report for report in reports if fold_of(report) == fold):
-            first = ranking.ranked(_features(whole(report)), known, target_of_text(report["target"]))
+            gpu = target_of_text(report["target"])
+            first = ranking.ranked(_features(whole(report), gpu.vendor), known, gpu)
             found += not set(report["codes"]).isdisjoint(first[: likely.MOST])
     return found
 

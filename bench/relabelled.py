@@ -22,7 +22,7 @@ class Renamed(NamedTuple):
     why: str
 
 
-LABELLED_SINCE = ("newest", "sealed_newest", "faults")  # sets whose labels know all of these rules
+LABELLED_SINCE = ("newest", "sealed_newest", "faults", "current", "sealed_current")  # which know these rules
 _BESIDE = "the rule is newer than the label, which stays true in general words"
 RENAMED = tuple(
     Renamed(*row)

@@ -5,15 +5,15 @@ python -m bench.reported --part tables  # one part of the reports that were draw
 python -m bench.reported --folds        # reports that no sentence was mended for, by what is learned of all others
 
 Figures of now are of texts that were mended for: only "when first read" measures reports that nobody has seen, and
-"--folds" what may be expected of such (minutes: what words say is learned anew for each sixth of them).
+"--folds" what may be expected of such (minutes: what words say is learned anew for each sixth of the libraries).
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ SETS = (
         "latest",
         "newest",
         "faults",
+        "current",
     ),
     *(
         "sealed",
@@ -46,9 +47,10 @@ SETS = (
         "sealed_wider",
         "sealed_latest",
         "sealed_newest",
+        "sealed_current",
     ),  # which nobody who mends anything reads
 )
-NOT_MENDED_FOR, FOLDS = "wider", 6  # but for what words say; parts of it, by address as its sealed part was taken
+NOT_MENDED_FOR = ("wider", "latest", "newest")  # but for what words say
 FIRST = 2  # diagnostics among which the cause must be
 
 
@@ -91,37 +93,35 @@ def _share(reports: Sequence[dict[str, Any]], run: str) -> str:
     return f"{sum(one['text'] for one in runs)}, {sum(one['had'] for one in runs)}"
 
 
-def _fold_of(text: dict[str, Any]) -> int:
-    return int(hashlib.sha256(f"f{text.get('url', text['id'])}".encode()).hexdigest(), 16) % FOLDS
-
-
 def folds() -> None:
-    """Print how many reports are named, and of how many unrelated texts a cause is guessed, by what others say."""
-    every, asked, others = fit_evidence.labelled(), fit_evidence.labelled((NOT_MENDED_FOR,)), fit_evidence.unrelated()
-    elsewhere = fit_evidence.unrelated(("texts",))
-    right, guessed, kept = [0, 0], 0, ranking.COUNTS
+    """Print how many reports are named, and what unrelated texts are told, by what other libraries' texts teach."""
+    every, asked, others = fit_evidence.labelled(), fit_evidence.labelled(NOT_MENDED_FOR), fit_evidence.unrelated()
+    elsewhere = [other for other in others if other["asked"]]
+    right, told_as, kept = [0, 0], Counter[str](), ranking.COUNTS
     with tempfile.TemporaryDirectory() as folder:
-        for fold in range(FOLDS):
-            learned = [[text for text in texts if _fold_of(text) != fold] for texts in (every, others)]
+        for fold in range(fit_evidence.FOLDS):
+            learned = [[text for text in texts if fit_evidence.fold_of(text) != fold] for texts in (every, others)]
             ranking.COUNTS = Path(folder) / f"{fold}.json"
             ranking.COUNTS.write_text(json.dumps(fit_evidence.evidence(*learned)), encoding="utf-8")
             ranking.evidence.cache_clear()
-            for report in (report for report in asked if _fold_of(report) == fold):
+            for report in (report for report in asked if fit_evidence.fold_of(report) == fold):
                 for at, codes in enumerate(answered(report)):
                     right[at] += named(report, codes)
-            of = (other for other in elsewhere if _fold_of(other) == fold)
-            guessed += sum(_is_guessed(fit_evidence.whole(other), other["target"]) for other in of)
+            of = (other for other in elsewhere if fit_evidence.fold_of(other) == fold)
+            told_as.update(_guessed_as(fit_evidence.whole(other), other["target"]) for other in of)
     ranking.COUNTS = kept
     ranking.evidence.cache_clear()
-    print(f"{NOT_MENDED_FOR}: {right[0]} from the text, {right[1]} with the rest; of {len(asked)}")
-    print(f"unrelated texts: of {guessed} of {len(elsewhere)} a cause is guessed")
+    print(f"reports: {right[0]} from the text, {right[1]} with the rest; of {len(asked)}")
+    print(f"unrelated texts: {told_as['likely']} are told likely causes, {told_as['possible']} possible ones; ", end="")
+    print(f"of {len(elsewhere)}")
 
 
-def _is_guessed(text: str, target: str) -> bool:
+def _guessed_as(text: str, target: str) -> str:
+    """Return what causes are told as that a text's words name; "" where none are."""
     try:
-        return any(one.where == likely.WHERE for one in ls.explain(text, target).diagnostics)
+        return max((one.basis for one in ls.explain(text, target).diagnostics if one.where == likely.WHERE), default="")
     except ls.InvalidInput:
-        return False
+        return ""
 
 
 def main() -> None:

@@ -205,6 +205,9 @@ def test_causes_that_look_alike_are_told_apart() -> None:
     told = ls.explain(report, "h200").diagnostics[:2]
     assert {one.code for one in told} == {"PIPE008", "PIPE009"}
     assert all("WAR hazard" in one.help and "PIPE008" in one.help and "PIPE009" in one.help for one in told)
+    for hazard, first in (("RAW", "PIPE009"), ("WAR", "PIPE008")):
+        answered = ls.explain(f"{report} racecheck reports a {hazard} hazard on the tile.", "h200").diagnostics
+        assert answered[0].code == first and {one.code for one in answered[:2]} == {"PIPE008", "PIPE009"}
     alone = [one for one in ls.explain(LIKELY[2][0], "h200").diagnostics if one.where == likely.WHERE]
     codes = {one.code for one in alone}
     assert all("WAR hazard" not in one.help for one in alone if not codes >= {"PIPE008", "PIPE009"})

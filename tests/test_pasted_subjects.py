@@ -311,3 +311,11 @@ def test_an_expectation_in_a_loop_is_named_with_its_trips() -> None:
     found = ls.explain(replace(pipeline, roles=(replace(producer, body=body), *pipeline.roles[1:])), "h200")
     assert found.diagnostics[0].code in {"PIPE006", "PIPE009"}
     assert str(At("c")) in found.diagnostics[0].message
+
+
+def test_a_piece_of_ptx_without_a_kernel_is_read_as_text() -> None:
+    piece = ".version 8.6\n.target sm_90a\n.address_size 64\n"
+    refused = "ptxas fatal   : Unsupported .version 8.6; current version is '8.4'"
+    assert [one.code for one in ls.explain(f"{piece}{refused}", "h200").diagnostics] == ["CUDA222"]
+    with pytest.raises(ls.InvalidInput, match="nothing in the text is understood"):
+        ls.explain(piece, "h200")

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import legalsat as ls
+from bench.relabelled import RENAMED, codes_of
 from bench.reported import answered, named
+from legalsat.pasted.sentences import RULE_OF
 from legalsat.pasted.wording import likely
 
 DATA = Path(__file__).parent / "data"
@@ -104,6 +106,22 @@ def test_of_few_unrelated_texts_a_cause_is_guessed() -> None:
     told = [{one.basis for one in guesses(explained(report))} for report in UNRELATED]
     assert len(UNRELATED) >= 300 and sum(map(bool, told)) <= GUESSED * len(UNRELATED)
     assert sum("likely" in bases for bases in told) <= LIKELY * len(UNRELATED)
+
+
+@pytest.mark.parametrize(
+    ("before", "cause", "now"),
+    [
+        (["CUDA701", "TOOL003"], "registers", ["TOOL003"]),
+        (["TOOL004"], "The driver is older than the PTX.", ["CUDA222"]),
+        (["TOOL004"], "The binary has no code for the GPU.", ["TOOL004"]),
+        (["PIPE009"], "The host reads the flag before the copy is done.", ["TOOL017", "PIPE009"]),
+        (["PIPE009"], "stream-k: partial sums are read too early", ["PIPE009"]),
+        (["PIPE004"], "The blocks are not all resident.", ["CUDA720", "PIPE004"]),
+    ],
+)
+def test_labels_follow_rules_by_the_written_cause(before: list[str], cause: str, now: list[str]) -> None:
+    assert codes_of({"codes": before, "cause": cause, "text": "streams, the driver is older, resident"}) == now
+    assert {row.code for row in RENAMED} <= RULE_OF.keys()
 
 
 def explained(report: dict[str, Any]) -> ls.Explanation | None:

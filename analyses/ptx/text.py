@@ -135,8 +135,8 @@ _NAME = re.compile(r"[%\w$]+", re.A)
 
 
 def is_ptx(text: str) -> bool:
-    """Whether a text is PTX, by its `.version` and `.target`."""
-    return bool(chip_of(text)) and re.search(r"^[ \t]*\.version[ \t]+\d", text, re.M) is not None
+    """Whether a text is PTX, by its `.version`, its `.target` and a kernel; reports quote pieces without one."""
+    return ".entry" in text and bool(chip_of(text)) and re.search(r"^[ \t]*\.version[ \t]+\d", text, re.M) is not None
 
 
 def chip_of(text: str) -> str:

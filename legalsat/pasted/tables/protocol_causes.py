@@ -34,14 +34,22 @@ PROTOCOL_CAUSES = (
         unless=r"cache|proxy",
     ),
     Cause(
+        "PIPE009",
+        r"smem|shared|stage|buffer|barrier|tile|racecheck",
+        r"\braw hazard|read[- ]after[- ]write",
+        "one stage is read before what it holds is written",
+        "let every thread that wrote the stage arrive at its barrier, and wait for that barrier before the read",
+        unless=r"proxy|\bwar\b|write[- ]after[- ]read",
+    ),
+    Cause(
         "PIPE008",
-        r"racecheck|(?:\braw|\bwar|\bwaw) hazard|data race|race condition|stale read|"
+        r"racecheck|(?:\bwar|\bwaw) hazard|data race|race condition|stale read|"
         r"(?:silently |\bit )races\b|\bracy\b",
         r"smem|shared|stage|buffer|barrier|\bmma|wgmma|tma\b|umma|tile|arrive|pipeline|load",
         "one stage is read while others still write it, or the other way round",
         "let every thread that wrote or read the stage arrive at its barrier, and wait for that barrier before the "
         "next use",
-        unless=r"proxy",
+        unless=r"proxy|^(?!.*\b(?:war|write[- ]after[- ]read)\b).*\braw hazard",
     ),
     Cause(
         "PIPE010",

@@ -1,7 +1,8 @@
-"""How two causes that look alike are told apart: what to try, and what it shows of each."""
+"""How two causes that look alike are told apart: what to try and what it shows of each, which a text may say."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -41,15 +42,42 @@ APART = {
     ("TOOL004", "TOOL010"): "the same shapes on a newer GPU run where code for this one is missing ({0}), and are "
     "refused there too where the program has no such kernel ({1})",
 }
+# What the trials above show of a cause, as a text says it that has their outcome.
+_OUTCOMES = {
+    code: re.compile(pattern)
+    for code, pattern in {
+        "PIPE004": r"(?i:(?:phase|parity|barrier)\b[^.\n]{0,40}\bnever (?:flip|complete)\w*)",
+        "PIPE007": r"(?i:(?:phase|parity)\b[^.\n]{0,40}\b(?:has|had|is|was) (?:already )?flipped)",
+        "PIPE008": r"\bWAR\b|(?i:write[- ]after[- ]read)",
+        "PIPE009": r"\bRAW\b|(?i:read[- ]after[- ]write)",
+        "PIPE018": r"(?i:divergent threads?|synccheck\b[^.\n]{0,60}\bdivergent)",
+        "TOOL016": r"(?i:initcheck\b[^.\n]{0,60}\buninitiali[sz]ed|uninitiali[sz]ed (?:__\w+__|memory|read))",
+        "TOOL017": r"(?i:launch_blocking\b[^.\n]{0,60}\b(?:cure|fix|right|work|gone|disappear|help|correct)\w*)",
+        "VEC002": r"(?i:misaligned)",
+    }.items()
+}
 
 
-def told_apart(told: Sequence[Diagnostic], likely: str) -> tuple[Diagnostic, ...]:
+def told_apart(told: Sequence[Diagnostic], likely: str, text: str) -> tuple[Diagnostic, ...]:
     """Return what is told, with how to tell causes apart in the help of those that are no more than likely.
 
     Args:
-        told: what is told of a text, in its order.
+        told: what is told of a text, in its order; of two likely causes the one that a trial in the text speaks for
+            comes first.
         likely: where a cause that is no more than likely says that it is from.
+        text: the whole text.
     """
+    at = [place for place, one in enumerate(told) if one.where == likely]
+    codes = tuple(told[place].code for place in at)
+    if len(at) == 2 and tuple(sorted(codes)) in APART:
+        first, second = (code in _OUTCOMES and _OUTCOMES[code].search(text) is not None for code in codes)
+        if second and not first:
+            turned = {at[0]: told[at[1]], at[1]: told[at[0]]}
+            told = [turned.get(place, one) for place, one in enumerate(told)]
+    return _with_ways(told, likely)
+
+
+def _with_ways(told: Sequence[Diagnostic], likely: str) -> tuple[Diagnostic, ...]:
     codes = {one.code for one in told}
     return tuple(
         replace(one, help="; ".join([one.help, *_ways(one.code, codes)])) if one.where == likely else one

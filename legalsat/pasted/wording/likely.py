@@ -36,6 +36,7 @@ MOST = 2  # causes that are told, of those for which the words speak most
 # Words that so many reports have, and how many of them a text must have: fewer say no more than a result does,
 # and one in which nothing is known is told of with fewer, if it clearly says that something fails.
 _OFTEN, _LEAST_KNOWN, _LEAST_ALONE = 8, 7, 4
+_NOT_IN_EVERY_KERNEL = frozenset({"tma", "wgmma", "tcgen05", "matrix descriptor"})  # units
 _IN_ALL = frozenset({"fails"})  # what every error says
 _SHOWN = 4  # words by which a cause is found
 _LEAST_ODDS, _MOST_ODDS = 1, 9  # of 10: rarer and surer than that is not told from words
@@ -84,7 +85,7 @@ def likely_causes(
     few = _known_words(text) < _LEAST_KNOWN
     if few and (returned is not None or _known_words(text) < _LEAST_ALONE or not seen_in(text)):
         return None
-    said = features(text)
+    said = features(text, target.vendor)
     scores = scored(said, evidence(), target, returned or ())
     basis = told_as(text, surety(scores, MOST))
     if basis is None or (few and basis == "possible" and seen_in(text) <= _IN_ALL):
@@ -111,12 +112,14 @@ def _likely(code: str, words: list[str], odds: int, basis: Basis) -> Diagnostic:
     rule = RULE_OF[code]
     apart = [one for at, one in enumerate(words) if not any(one.lower() in two.lower() for two in words[:at])]
     shown = ", ".join(f'"{word}"' for word in apart[:_SHOWN]).replace("{", "(").replace("}", ")")
+    uses = f" that uses {rule.unit.name}" if rule.unit.name in _NOT_IN_EVERY_KERNEL else ""
+    where = "" if basis == "likely" else f" if a kernel{uses} fails"
     found = rule.diagnostic(
         require(
             False,
             f"{basis} from words alone, and not proven: {rule.name.replace('_', ' ')}, the cause of about {odds} in 10 "
             f"reports{'' if basis == 'likely' else ' of kernels'} that read so; the text says {shown}",
-            help=f"read `legalsat rule {code}`, and paste the numbers, the code or the PTX that could prove it",
+            help=f"read `legalsat rule {code}`{where}, and paste the numbers, the code or the PTX that could prove it",
         ),
         WHERE,
     )

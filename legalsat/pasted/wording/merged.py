@@ -38,7 +38,7 @@ def with_likely(
         in_order: which rules have numbers in the report that are all in order: none of them is guessed.
     """
     found = _with_likely(known, whole, target, in_order)
-    return found if found is None else replace(found, diagnostics=told_apart(found.diagnostics, WHERE))
+    return found if found is None else replace(found, diagnostics=told_apart(found.diagnostics, WHERE, whole))
 
 
 def _with_likely(

@@ -74,9 +74,13 @@ class Evidence(NamedTuple):
     scope: Scope
 
 
-def features(text: str) -> dict[str, str]:
-    """Return what counts of a text: its terms, its pairs and its magnitudes, each with a place where it is said."""
-    return terms(text) | pairs_of(text) | magnitudes(text)
+def features(text: str, vendor: str = "") -> dict[str, str]:
+    """Return what counts of a text: its terms, its pairs and its magnitudes, each with a place where it is said.
+
+    Of a report whose GPU is known that GPU's vendor counts too.
+    """
+    of = {f"{PREFIX}on {vendor}": vendor} if vendor else {}
+    return terms(text) | pairs_of(text) | magnitudes(text) | of
 
 
 def terms(text: str) -> dict[str, str]:
