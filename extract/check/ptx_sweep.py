@@ -433,25 +433,16 @@ class Sweep:
                 longer = self.shown({**ones, name: self.more(name, step, LONG_SPREAD + 1)}, LONG_WORK)
                 if longer is not None:
                     spread, growth = LONG_SPREAD, longer.visits.get(place, 0) - few.visits.get(place, 0)
-            all_ = math.ceil(count * spread / growth) if growth > 0 else count * UNROLLED
-            apart = spread // (max(growth, 0) + 1)  # no visit takes fewer rounds
-            if all_ > MOST_ROUNDS and growth > 0 and all_ <= MOST_ROUNDS * apart and self._same(name, step, ones, few):
-                far.update(range(apart, all_ + apart, apart))
-            elif all_ <= MOST_ROUNDS or growth > 0:
-                needed = max(needed, all_)
-            elif apart := self._far_apart(name, step, ones, place, few):
+            far_apart = growth <= 0 and count * UNROLLED > MOST_ROUNDS
+            apart = self._far_apart(name, step, ones, place, few) if far_apart else 0
+            if apart:
                 far.update(apart * number for number in range(1, 2 * count + 1))
             else:
-                needed = max(needed, all_)
+                needed = max(needed, math.ceil(count * spread / growth) if growth > 0 else count * UNROLLED)
         if needed > MOST_ROUNDS and not self.late:  # else runs were stopped, and tell nothing of rounds
             line = min((self.program.lines[head] for head in self.periods), default=0)
             self.unproven[line, f"only {MOST_ROUNDS} of the {needed} counts of rounds that differ are tried"] = None
         return sorted({*range(min(needed, MOST_ROUNDS) + 1), *far})
-
-    def _same(self, name: str, step: int, ones: Values, few: Shown) -> bool:
-        """Do rounds after the first make no difference, as those do that fall to other blocks?"""
-        shown = (self.shown({**ones, name: self.more(name, step, rounds)}) for rounds in range(2, LEAST_ROUNDS + 1))
-        return all(one is not None and few.is_like(one) for one in shown)
 
     def _far_apart(self, name: str, step: int, ones: Values, place: tuple[int, int], few: Shown) -> int:
         """Return many rounds, or 0, that bring one more visit to a head at most, of which two times so many bring one.
