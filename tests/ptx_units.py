@@ -426,11 +426,14 @@ def _issue(block: Block, thread: int, i: Instruction) -> None:
 
 
 def _commit(block: Block, thread: int, i: Instruction) -> None:
-    barrier = block.barrier(thread, i.operands[0])
+    at = block.address(thread, i.operands[0])
+    mask = block.value(thread, i.operands[1]) if "multicast" in i.operation else 1 << block.rank
+    barriers = [one.barrier_at(at) for rank, one in enumerate(block.cluster) if mask >> rank & 1]
 
     def arrive() -> None:
-        barrier.pending -= 1
-        barrier.settle()
+        for barrier in barriers:
+            barrier.pending -= 1
+            barrier.settle()
 
     block.queue.append(arrive)
 

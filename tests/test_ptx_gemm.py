@@ -33,8 +33,8 @@ from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.extract.kernels.unfolded import unfolded
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
-from legalsat.program.kernel import NESTS
-from legalsat.program.pipeline import Arrive, CommitTo, Fence, Wait
+from legalsat.program.kernel import NESTS, ReleaseDone
+from legalsat.program.pipeline import Arrive, CommitTo, Fence, Guard, Load, Loop, Sync, Wait, walk
 from legalsat.rules import MULTIPLY_RULES
 from legalsat.targets import target
 from legalsat.units.tcgen05 import kind_of
@@ -88,7 +88,8 @@ def some(gemm: ls.Gemm, count: int) -> list[ProductKernel]:
 def test_kernels_multiply_right(name: str) -> None:
     """As PTX: one CTA computes all tiles, some of which overhang; nothing but C is written."""
     gemm = gemm_of(name)
-    for number, kernel in enumerate(some(gemm, 1)):
+    few = [kernel for kernel in kernels(gemm) if kernel.cluster_blocks <= 2]  # CTAs, of which a machine takes long
+    for number, kernel in enumerate((few[0], random.Random(name).choice(few))):
         multiplied(gemm, kernel, clusters=1 + number, seed=len(name), gpu=B200)
 
 
@@ -119,6 +120,7 @@ def test_tiles_are_read_as_they_lie(name: str) -> None:
     assert len(ls.explain(gemm, "b200").diagnostics) == 0
 
 
+CLUSTERS = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1)]
 LACKS = {
     "fetched before it is summed up": lambda op: isinstance(op, Wait) and op.barrier == "summed",
     "summed into while it is fetched": lambda op: isinstance(op, Wait) and op.barrier == "fetched",
@@ -126,6 +128,7 @@ LACKS = {
     "loaded while it is multiplied": lambda op: isinstance(op, Wait) and op.barrier == "empty",
     "nobody says that it is summed up": lambda op: isinstance(op, CommitTo) and op.barrier == "summed",
     "nobody says that it was fetched": lambda op: isinstance(op, Arrive) and op.barrier == "fetched",
+    "nobody says that a stage is free": lambda op: isinstance(op, ReleaseDone),
     "no fence before": lambda op: isinstance(op, Fence) and op.kind == "tcgen05.before",
     "no fence after": lambda op: isinstance(op, Fence) and op.kind == "tcgen05.after",
 }
@@ -135,6 +138,72 @@ def without(body: Any, lacks: Callable[[Any], bool]) -> Any:
     """Return operations without some, and without those in what they hold."""
     left = (op for op in body if not lacks(op))
     return tuple(replace(op, body=without(op.body, lacks)) if isinstance(op, NESTS) else op for op in left)
+
+
+def of_cluster(cluster: tuple[int, int]) -> ProductKernel:
+    """Return a small kernel whose CTAs share what they load."""
+    found = kernels(FURTHER["many tiles"])
+    return next(one for one in found if one.cluster == cluster and one.tile[:2] == (128, 64))
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_what_a_cluster_shares_comes_once_and_is_multiplied_right(cluster: tuple[int, int]) -> None:
+    """By the program, by the text on the machine, event for event, and for all numbers of tiles and k-tiles."""
+    gemm, kernel = FURTHER["many tiles"], of_cluster(cluster)
+    a, b = drawn_numbers(gemm, 5)
+    found = interpret(GemmPlan(gemm, B200, kernel), a, b, clusters=1, seed=sum(cluster))
+    np.testing.assert_array_equal(found, exact(gemm, a, b))
+    multiplied(gemm, kernel, clusters=1, seed=sum(cluster), gpu=B200)
+    compared = judged(gemm, kernel, few=True, backend="ptx")
+    assert not compared["differences"] and compared["events"] > 1000
+    (checked,) = check_ptx(emit(gemm, kernel)).kernels
+    assert checked.proven, (checked.findings, checked.unproven)
+    assert assemble(emit(gemm, kernel), "sm_100a")[:4] == b"\x7fELF"
+    sent = {
+        op.mask.bit_count() for role in kernel_program(kernel, 2).roles for op in walk(role.body) if type(op) is Load
+    }
+    assert max(sent) == max(cluster)
+
+
+CLUSTER_FAULTS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any]]] = {
+    "a stage is free for its own CTA alone": (
+        lambda op: isinstance(op, CommitTo) and op.mask != 1, lambda op: replace(op, mask=1)
+    ),
+    "a stage is free for another one too": (
+        lambda op: isinstance(op, CommitTo) and op.mask != 1, lambda op: replace(op, mask=0b1111)
+    ),
+    "a stage is free for none of the cluster": (
+        lambda op: isinstance(op, CommitTo) and op.mask != 1, lambda op: replace(op, mask=0b10000)
+    ),
+    "it is summed up elsewhere": (
+        lambda op: isinstance(op, CommitTo) and op.barrier == "summed", lambda op: replace(op, mask=0b10)
+    ),
+    "what is loaded goes to fewer": (
+        lambda op: isinstance(op, Load) and op.mask != 1, lambda op: replace(op, mask=1)
+    ),
+    "a CTA ends before the others are done": (lambda op: isinstance(op, Loop) and op.trips.plus > 1, lambda op: None),
+    "the set-up meets the CTA alone": (
+        lambda op: isinstance(op, Sync) and op.name == "cluster", lambda op: replace(op, name="block")
+    ),
+}  # fmt: skip
+
+
+def changed(body: Any, which: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:
+    """Return operations with some changed, or taken out where that gives None."""
+    found = (change(op) if which(op) else op for op in body)
+    return tuple(
+        replace(op, body=changed(op.body, which, change)) if isinstance(op, Loop | Guard) else op
+        for op in found
+        if op is not None
+    )
+
+
+@pytest.mark.parametrize("fault", CLUSTER_FAULTS)
+def test_faults_of_a_cluster_are_not_proven(fault: str) -> None:
+    pipeline = kernel_program(of_cluster((2, 2)), 2)
+    assert check(pipeline, B200).proven
+    roles = tuple(replace(role, body=changed(role.body, *CLUSTER_FAULTS[fault])) for role in pipeline.roles)
+    assert roles != pipeline.roles and not check(replace(pipeline, roles=roles), B200).proven
 
 
 @pytest.mark.parametrize("what", LACKS)
@@ -165,8 +234,7 @@ SPOILT = {
 def test_the_machine_notices(what: str) -> None:
     """A kernel that is spoilt hangs, faults or is wrong; so the tests above can fail."""
     found, instead = SPOILT[what]
-    gemm = FURTHER["many tiles"]
-    kernel = next(one for one in kernels(gemm) if one.tile[:2] == (128, 64))
+    gemm, kernel = FURTHER["many tiles"], of_cluster((1, 1))
     text, count = re.subn(found, instead, emit(gemm, kernel))
     assert count
     with pytest.raises((Stuck, AssertionError)):
@@ -185,8 +253,7 @@ def test_the_text_does_what_the_program_says(name: str) -> None:
 
 def test_texts_are_proven() -> None:
     """With boxes' sizes recovered: their barrier counts what the maps bring."""
-    gemm = FURTHER["many tiles"]
-    kernel = kernels(gemm)[0]
+    gemm, kernel = FURTHER["many tiles"], of_cluster((1, 1))
     (checked,) = check_ptx(emit(gemm, kernel)).kernels
     assert checked.proven, (checked.findings, checked.unproven)
     assert sum(checked.boxes.values()) == sum(kernel.loaded) * 128

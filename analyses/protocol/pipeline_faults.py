@@ -14,7 +14,10 @@ from legalsat.analyses.protocol.pipeline_tables import Access, Flight, Instructi
 from legalsat.analyses.protocol.pipeline_words import barrier_name, cell_name, instruction
 from legalsat.program.pipeline import Allocate, Arrive, CommitTo, Expect, Free, Load, Operation, Start, Wait
 
-_FAULTS: dict[type, str] = {Load: "mask outside cluster", Free: "tensor memory not allocated"}
+_FAULTS: dict[type, str] = {
+    **dict.fromkeys((Load, CommitTo), "mask outside cluster"),
+    Free: "tensor memory not allocated",
+}
 
 
 def fault(machine: Machine, state: State) -> PipelineError | None:

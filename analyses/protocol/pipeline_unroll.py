@@ -284,11 +284,10 @@ class _Writer:
         self.add(op, item=self.item(op.at), barriers=(self.barrier(op.barrier, op.at, self.cta),))
 
     def load(self, op: Load) -> None:
-        cluster = self.result.pipeline.cluster
         maps = self.map_of(op)
-        fault = "" if 0 < op.mask < 1 << cluster else f"mask {op.mask:#b} names CTAs outside the cluster of {cluster}"
+        fault = self.outside(op)
         flights, accesses, barriers = [], [], []
-        for cta in (self.other(d) for d in range(cluster) if op.mask >> d & 1):
+        for cta in self.reached(op):
             access = self.access(op.buffer, op.at, True, "async", cta)
             barriers.append(self.barrier(op.barrier, op.at, cta))
             offset = self.place(op, access, self.cta if op.mask & op.mask - 1 else self.process.instance)
@@ -330,11 +329,23 @@ class _Writer:
         self.copied.append(flight.number)
         self.add(op, item=access.item, accesses=(access,), flights=(flight.number,))
 
+    def reached(self, op: Load | CommitTo) -> list[int]:
+        """Return the CTAs that a mask names."""
+        return [self.other(d) for d in range(self.result.pipeline.cluster) if op.mask >> d & 1]
+
+    def outside(self, op: Load | CommitTo) -> str:
+        """Return in words what of a mask the cluster has not."""
+        cluster = self.result.pipeline.cluster
+        return "" if 0 < op.mask < 1 << cluster else f"mask {op.mask:#b} names CTAs outside the cluster of {cluster}"
+
     def signal(self, op: CopyArrive | CommitTo) -> None:
-        cell = self.barrier(op.barrier, op.at, self.cta)
-        before = self.copied if isinstance(op, CopyArrive) else self.issued
-        flight = self.fly("signal", barrier=cell, arrivals=1, after=tuple(before))
-        self.add(op, item=self.item(op.at), flights=(flight.number,), barriers=(cell,))
+        before, ctas, fault = self.copied, [self.cta], ""
+        if isinstance(op, CommitTo):
+            before, ctas, fault = self.issued, self.reached(op), self.outside(op)
+        cells = tuple(self.barrier(op.barrier, op.at, cta) for cta in ctas)
+        flights = [self.fly("signal", barrier=cell, arrivals=1, after=tuple(before)) for cell in cells]
+        numbers = tuple(one.number for one in flights)
+        self.add(op, item=self.item(op.at), flights=numbers, barriers=cells, fault=fault)
         if isinstance(op, CopyArrive):
             # The barrier is told of these, so that no group is needed to wait for them.
             self.open["cp.async"] = []

@@ -103,7 +103,7 @@ def _of_barrier(tables: Unrolled, todo: Instruction, name: str) -> str:
         case Load():
             text = f"load {cell_name(tables, todo.accesses[0].cell)}: item {todo.item}"
         case CommitTo():
-            text = f"commit to {name}"
+            text = f"commit to {name}" + f" of CTAs {todo.op.mask:#b}" * (todo.op.mask != 1)
         case CopyArrive():
             text = f"copies arrive {name}"
     return text

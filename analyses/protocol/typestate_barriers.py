@@ -6,7 +6,7 @@ from legalsat.analyses.protocol.typestate_program import Actor
 from legalsat.analyses.protocol.typestate_run import Run
 from legalsat.analyses.protocol.typestate_state import BarrierState, Process
 from legalsat.program.pipeline import Arrive, At, BarrierRing, CommitTo, CopyArrive, Expect, Start, Wait
-from legalsat.program.pipeline_sites import BarrierPhase, BarrierRange, BarrierUse, Exit, PhaseWait
+from legalsat.program.pipeline_sites import BarrierPhase, BarrierRange, BarrierUse, Exit, Multicast, PhaseWait
 
 
 def barrier_of(run: Run, actor: Actor, name: str, at: At, cta: int = 0) -> tuple[BarrierRing, int, int, BarrierState]:
@@ -153,9 +153,17 @@ def copy_arrive(run: Run, actor: Actor, p: Process, op: CopyArrive) -> bool:
 
 
 def commit_to(run: Run, actor: Actor, p: Process, op: CommitTo) -> bool:
-    """Arrive once all multiplications so far are done."""
-    _, _, index, b = barrier_of(run, actor, op.barrier, op.at)
+    """Arrive once all multiplications so far are done, here or in other CTAs."""
+    cluster = run.machine.pipeline.cluster
     name = f"{op.barrier}[{op.at}]"
-    usable(run, actor, p, b, name, proxy=True, remote=False)
-    land(run, actor, index, name, count=1, known=p.known | p.all.get("tcgen05", 0))
+    if not 0 < op.mask < 2**cluster:
+        run.violate(Multicast(run.where(actor, f"arrival at {name}"), op.mask, cluster))
+    for cta in range(cluster):
+        if not op.mask >> cta & 1:
+            continue
+        _, _, index, b = barrier_of(run, actor, op.barrier, op.at, cta)
+        usable(run, actor, p, b, name, proxy=True, remote=cta > 0)
+        if cta:
+            reaches(run, actor, p, (actor.cta + cta) % cluster)
+        land(run, actor, index, name, count=1, known=p.known | p.all.get("tcgen05", 0))
     return True

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from legalsat.program.pipeline import Arrive, Guard, Load, Loop, Operation, Pipeline, Read, Role, Trips, walk
+from legalsat.program.pipeline import Arrive, CommitTo, Guard, Load, Loop, Operation, Pipeline, Read, Role, Trips, walk
 
 Body = tuple[Operation, ...]
 
@@ -34,7 +34,7 @@ def paired(pipeline: Pipeline) -> Pipeline:
 
 def _reaches(op: Operation) -> bool:
     """Whether an operation touches barriers of another CTA, or lets the copy engine write there."""
-    return (isinstance(op, Arrive) and op.cta != 0) or (isinstance(op, Load) and op.mask != 1)
+    return (isinstance(op, Arrive) and op.cta != 0) or (isinstance(op, Load | CommitTo) and op.mask != 1)
 
 
 def _seen_from(rank: int, role: Role, count: int) -> tuple[str, int, int, Body]:

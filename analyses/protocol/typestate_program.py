@@ -314,11 +314,11 @@ class Machine:
         found = set()
         for actor in self.actors:
             for op in walk(actor.program.role.body):
-                if isinstance(op, Load):
+                if isinstance(op, Load | CommitTo):
                     found |= {((actor.cta + far) % cluster, op.barrier) for far in range(cluster) if op.mask >> far & 1}
                 elif isinstance(op, Arrive):
                     found.add(((actor.cta + op.cta) % cluster, op.barrier))
-                elif isinstance(op, Wait | Expect | CopyArrive | CommitTo):
+                elif isinstance(op, Wait | Expect | CopyArrive):
                     found.add((actor.cta, op.barrier))
         return frozenset(found)
 

@@ -18,7 +18,7 @@ from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import FULL, Value, lane_values, signed
 from legalsat.analyses.ptx_machine.guards import active, guard_of
 from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Warp
-from legalsat.analyses.ptx_machine.matrix import BITS, KIND_BITS
+from legalsat.analyses.ptx_machine.matrix import BITS, KIND_BITS, committed_to
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
 from legalsat.analyses.ptx_machine.places import Places
 from legalsat.analyses.ptx_machine.program import Program
@@ -286,10 +286,11 @@ def _tensor(program: Program, i: Instruction) -> Seen | None:
         return _always("relinquish", line)
     if what == "commit":
         place = program.address(i.operands[0], line)
+        mask = program.source(i.operands[1], 16, line) if "multicast::cluster" in i.parts else -1
 
         def commits(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
-            begin = units.shared_place(part, *place, lanes, line)
-            return Event("commit to", line, lanes, ((begin, begin + 8),), (1,))
+            places = committed_to(run, part, place, mask, lanes, line)
+            return Event("commit to", line, lanes, tuple((one, one + 8) for one in places), (1,))
 
         return commits
     if what in {"alloc", "dealloc"}:

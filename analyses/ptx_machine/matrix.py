@@ -467,6 +467,17 @@ def _copy(program: Any, i: Instruction) -> Operation:
     return operation
 
 
+def committed_to(  # noqa: PLR0917 - an instruction's operands, and who executes it
+    run: Run, part: Part, place: tuple[int, int], mask: int, lanes: int, line: int
+) -> list[int]:
+    """Return the places of the barriers that tcgen05.commit arrives at: one's own, or those of a mask's CTAs."""
+    address = units.shared_place(part, *place, lanes, line)
+    if mask < 0:
+        return [address]
+    ranks = copies.ranks_of(run, units.one_address(part, mask, 0, lanes, line), line)
+    return [rank * SHARED_BYTES + address % SHARED_BYTES for rank in ranks]
+
+
 def _commit_to(program: Any, i: Instruction) -> Operation:
     line, guard = i.line, guard_of(program, i)
     place: tuple[int, int] = program.address(i.operands[0], line)
@@ -476,11 +487,7 @@ def _commit_to(program: Any, i: Instruction) -> Operation:
         lanes = active(part, guard, line)
         if not lanes:
             return None
-        address = units.shared_place(part, *place, lanes, line)
-        targets = [address]
-        if mask >= 0:
-            ranks = copies.ranks_of(run, units.one_address(part, mask, 0, lanes, line), line)
-            targets = [rank * SHARED_BYTES + address % SHARED_BYTES for rank in ranks]
+        targets = committed_to(run, part, place, mask, lanes, line)
         clocks = warp.worker.passed_on(lanes)
         clocks[0, _unit(run, warp)] = warp.counts.get("tcgen05", 0)
         for target in targets:

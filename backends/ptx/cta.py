@@ -102,6 +102,8 @@ class Cta:
         self.maps = 1 if not plan.phases else plan.phases  # of A
         along_m, along_n, _ = program.cluster
         ctas = program.ctas
+        # Of the first CTA: those that share A with it, and B.
+        self.masks = sum(1 << i * along_m for i in range(along_n)), (1 << along_m) - 1
         self.base = text.put("mov.u32", "memory")
         self.rank: Value = text.put("mov.u32", "%cluster_ctarank") if ctas > 1 else 0
         self.rank_m = text.rem(self.rank, along_m)
@@ -270,12 +272,11 @@ class Cta:
             k, beyond = text.add(text.sub(WRAPS, text.sub(tile.end, tile.begin)), k), (tile.end, WRAPS)
         full, stage = self.barrier(barrier, ring.stage), self.stage(ring)
         if operand == "A":
-            sharing, mine, first_bit = plan.cluster_n, self.rank_n, self.rank_m
-            mask = sum(1 << i * plan.cluster_m for i in range(plan.cluster_n))
+            sharing, mine, mask, first_bit = plan.cluster_n, self.rank_n, self.masks[0], self.rank_m
             boxes, parts, rows, size, at = plan.a_boxes, plan.a_parts, plan.a_box_rows, plan.a_box_bytes, 0
             along_k, start = plan.a_k_major, tile.m
         else:
-            sharing, mine, mask = plan.cluster_m, self.rank_m, (1 << plan.cluster_m) - 1
+            sharing, mine, mask = plan.cluster_m, self.rank_m, self.masks[1]
             boxes, parts, rows, size, at = plan.b_boxes, plan.b_parts, plan.b_box_rows, plan.b_box_bytes, plan.b_offset
             first_bit = text.mul(self.rank_n, plan.cluster_m)
             along_k, start, k = plan.b_k_major, tile.n, text.sub(k, tile.shift)
@@ -298,6 +299,13 @@ class Cta:
                 f".L2::cache_hint "
                 f"[{to}], [{self.map(number)}, {braced(map(self._register, corner))}], {full}{ranks}, {hint}"
             )
+
+    def sharers(self) -> str:
+        """Return a register with the mask of the CTAs whose loads come here, and this one's own."""
+        text, (of_a, of_b) = self.text, self.masks
+        mine = text.put("shl.b32", of_a, self.rank_m)
+        others = text.put("shl.b32", of_b, text.mul(self.rank_n, self.plan.cluster_m))
+        return text.put("cvt.u16.u32", text.put("or.b32", mine, others), kind="h")
 
     def _register(self, value: Value) -> str:
         return value if isinstance(value, str) else self.text.held(value)

@@ -329,6 +329,11 @@ def _commit_to(op: p.CommitTo, scope: Scope) -> None:
     scope.own.issuer.commit(scope.cta.barrier(op.barrier, scope.item(op.at).stage))
 
 
+def _release_done(op: k.ReleaseDone, scope: Scope) -> None:
+    assert scope.own.issuer is not None
+    scope.own.issuer.commit(scope.cta.barrier(op.barrier, scope.item(op.at).stage), to_all=True)
+
+
 def _find_columns(op: k.FindColumns, scope: Scope) -> None:
     if isinstance(scope.own.consumer, Fetcher):
         scope.own.consumer.find()
@@ -387,9 +392,9 @@ def _fence(op: p.Fence, scope: Scope) -> None:
         text.do(FENCES[op.kind])
 
 
-def _meet(scope: Scope, how: str = "") -> None:
-    """Meet all of the CTA, or of the cluster."""
-    if scope.program.ctas == 1:
+def _meet(scope: Scope, how: str = "", *, alone: bool = False) -> None:
+    """Meet all of the CTA, or of the cluster unless it is to be the CTA `alone`."""
+    if alone or scope.program.ctas == 1:
         scope.text.do("bar.sync 0")
     else:
         scope.text.do(f"barrier.cluster.arrive{how}.aligned")
@@ -400,7 +405,7 @@ def _sync(op: p.Sync, scope: Scope) -> None:
     text = scope.text
     if op.name in p.MEETINGS:
         text.meet_lanes()
-        _meet(scope)
+        _meet(scope, alone=op.name == "block")
         return
     first, further, groups = NAMED[op.name]
     number = text.mad(scope.own.group, further, first)
@@ -461,6 +466,7 @@ ROWS: dict[type, Callable[[Any, Scope], None]] = {
     p.Expect: _expect,
     p.Multiply: _multiply,
     p.CommitTo: _commit_to,
+    k.ReleaseDone: _release_done,
     p.Arrive: _arrive,
     p.Allocate: _by_a_warp(lambda scope: allocate(scope.cta, scope.kernel.tensor_columns)),
     p.Relinquish: _by_a_warp(_relinquish),

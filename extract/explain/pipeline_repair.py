@@ -69,7 +69,9 @@ def _arrivals(op: Operation, barrier: str) -> int:
     """Return how often an operation arrives at a barrier."""
     if isinstance(op, Arrive):
         return op.count * (op.barrier == barrier)
-    return int(isinstance(op, Expect | CommitTo) and op.barrier == barrier and getattr(op, "arrives", True))
+    if isinstance(op, CommitTo):
+        return op.mask.bit_count() * (op.barrier == barrier)
+    return int(isinstance(op, Expect) and op.barrier == barrier and op.arrives)
 
 
 def _operations(pipeline: Pipeline) -> Iterator[Operation]:

@@ -11,6 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from legalsat.errors import LegalSatError
@@ -306,9 +307,10 @@ class _Cluster:
         warps.groups[op.family].append(warps.open[op.family])
         warps.open[op.family] = []
 
-    def commit_to(self, warps: _Warps, op: CommitTo) -> None:
-        barrier = self.barrier(warps, op.barrier, op.at)
-        warps.groups["tcgen05"].append([*warps.open["tcgen05"], lambda: barrier.change(arrived=1)])
+    def commit_to(self, warps: _Warps, op: CommitTo | k.ReleaseDone) -> None:
+        ctas = [warps.cta.rank] if isinstance(op, CommitTo) else warps.cta.shares("AB")
+        told = [partial(self.barrier(warps, op.barrier, op.at, cta).change, arrived=1) for cta in ctas]
+        warps.groups["tcgen05"].append([*warps.open["tcgen05"], *told])
         warps.open["tcgen05"] = []
 
     def fetch(self, warps: _Warps, op: k.FetchSums) -> None:
@@ -397,6 +399,7 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     Multiply: _Cluster.multiply,
     Commit: _Cluster.commit,
     CommitTo: _Cluster.commit_to,
+    k.ReleaseDone: _Cluster.commit_to,
     k.FetchSums: _Cluster.fetch,
     WaitGroup: _Cluster.wait_group,
     Sync: _Cluster.sync,

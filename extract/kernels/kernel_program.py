@@ -36,6 +36,7 @@ from legalsat.program.kernel import (
     ReadPeers,
     ReadRows,
     Release,
+    ReleaseDone,
     SlideSums,
     StoreColumns,
     StoreElements,
@@ -81,6 +82,7 @@ BEFORE, NEXT = At("multiplied", -1), At("multiplied", 1)  # stages of the k-tile
 SUMS, OWN_C = "accumulator {i}", "C{i}"
 IN_TENSOR_MEMORY = "accumulators"
 FETCH, MET = Fence("tcgen05.after"), Fence("tcgen05.before")  # what orders tensor memory with waits, and with arrivals
+ALLOCATED = Sync("block")  # where all meet when tensor memory is allocated, and before it is freed
 BY_THREADS = {"rows": Read, "lapped": StoreSectors, "elements": StoreElements}  # how rows leave that a warp laid down
 
 
@@ -134,7 +136,7 @@ class _Program:
     def whole(self) -> KernelProgram:
         kernel, stages = self.kernel, self.kernel.stages
         parts = [f"A{i}" for i in range(self.readers)] if kernel.realign == "tiles" else ["A"]
-        arrivals = 1 if kernel.issues else self.sharing(self.by_boxes) * self.readers * WARPS
+        arrivals = self.sharing(self.by_boxes) * (1 if kernel.issues else self.readers * WARPS)
         brought = bool(self.boxed) and not kernel.clipped  # by boxes, which nobody changes before it is multiplied
         return KernelProgram(
             barriers=(
@@ -244,8 +246,8 @@ class _Program:
         waits = [Wait(barrier, LOADED, before=True) for barrier, operands in sent if self.sharing(operands) > 1]
         if waits:
             body += (Loop(Trips("", kernel.stages), (*waits, Advance("loaded"))),)
-        if kernel.issues:  # all meet where tensor memory is allocated, and before it is freed
-            return (self.meet, *body, self.meet)
+        if kernel.issues:
+            return (ALLOCATED, *body, ALLOCATED)
         return (*body, self.meet, self.meet) if kernel.split > 1 else body
 
     # Issuer.
@@ -256,7 +258,7 @@ class _Program:
             Wait("full", MULTIPLIED),
             FETCH,
             Multiply("tcgen05", (("A", MULTIPLIED), ("B", MULTIPLIED)), IN_TENSOR_MEMORY, SUMMED),
-            CommitTo("empty", MULTIPLIED),
+            ReleaseDone("empty", MULTIPLIED),
             Advance("multiplied"),
         )
         tile: Body = (
@@ -271,12 +273,12 @@ class _Program:
             Allocate(columns, (IN_TENSOR_MEMORY,)),
             Relinquish(),
             MET,
-            self.meet,
+            ALLOCATED,
             FETCH,
             Registers(self.kernel.registers[1], more=False),
             FindColumns(),
             Tiles(tile),
-            self.meet,
+            ALLOCATED,
             FETCH,
             Free(columns),
         )
@@ -338,8 +340,8 @@ class _Program:
         drain: Body = (WaitGroup("bulk", 0, read=True),) if kernel.by_boxes else ()
         fetched = (MET, Arrive("fetched", SUMMED, WARPS), Advance("summed"))
         tile: Body = (Wait("summed", SUMMED), FETCH, *self.store(0, self.chunks), *fetched)
-        begin: Body = (Registers(kernel.registers[0], more=True), self.meet, FETCH, FindColumns())
-        return (*begin, Tiles(tile), *drain, MET, self.meet)
+        begin: Body = (Registers(kernel.registers[0], more=True), ALLOCATED, FETCH, FindColumns())
+        return (*begin, Tiles(tile), *drain, MET, ALLOCATED)
 
     def mainloop(self) -> Body:
         """Return the multiplications of a tile; a stage is released once the next one's group is under way."""

@@ -260,7 +260,7 @@ _DONE: dict[type[Operation], Callable[[_Resolved, Any, int], Items]] = {
     Read: lambda at, op, warps: [(at.first, 0)],
     Write: lambda at, op, warps: [(at.first, 0)],
     Multiply: lambda at, op, warps: [(name, 0) for name in (*at.used, *at.summed)],
-    CommitTo: lambda at, op, warps: [(at.first, 1)],
+    CommitTo: lambda at, op, warps: [(barrier, 1) for barrier in at.barriers],
     UseSums: lambda at, op, warps: [(name, 0) for name in at.summed],
     Allocate: lambda at, op, warps: [("", op.columns)],
     Relinquish: lambda at, op, warps: [("", 0)],

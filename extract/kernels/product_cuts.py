@@ -28,6 +28,11 @@ class Cut:
     blocks: int = 1
 
     @property
+    def alone(self) -> bool:
+        """Whether a CTA shares nothing."""
+        return self.cluster == (1, 1)
+
+    @property
     def numbers(self) -> tuple[int, ...]:
         """All of them, in the order of `Asked`."""
         return (
@@ -127,9 +132,11 @@ REALIGNED_CUTS = tuple(
 REALIGNED_SLICED_CUTS = tuple(
     one for one in SLICED_CUTS if one.rows in {128, 192} and one.columns >= 64 and one.cluster in PAIRS
 )
-# Of accumulators in tensor memory, whose instructions have 128 rows each.
+# Of accumulators in tensor memory, whose instructions have 128 rows each. Clusters of eight are left out: only Hopper's
+# costs speak for them, and the check of PTX does not decide their texts in its time.
 TENSOR_CUTS = tuple(
-    Cut(warpgroups * ISSUED_ROWS, columns, warpgroups) for warpgroups, columns in product((1, 2), WIDTHS)
+    Cut(warpgroups * ISSUED_ROWS, columns, warpgroups, cluster=cluster)
+    for warpgroups, columns, cluster in product((1, 2), WIDTHS, CLUSTERS[:6])
 )
 TENSOR_STORES = frozenset({"tma", "rows", "elements"})  # ways out of C of which each warp has parts of its own
 
@@ -137,10 +144,7 @@ TENSOR_STORES = frozenset({"tma", "rows", "elements"})  # ways out of C of which
 def cuts_of(form: Form, one: ProductClass, unit: str = "wgmma") -> tuple[Cut, ...]:
     """Return the cuts that are open to a form on a matrix unit."""
     if unit == "tcgen05":
-        mended = any((*form.aligned, *form.loose, form.clipped, form.splits, form.slices))
-        cuts = TENSOR_CUTS if form.store in TENSOR_STORES and form.realign == "none" and not mended else ()
-        far = one.ragged == "k" and one.far
-        return () if far or (one.ragged == "m" and (form.swapped or not _cuts_of_groups(form))) else cuts
+        return _tensor_cuts(form, one)
     wraps = one.ragged == "k" and not form.clipped
     if (any(form.aligned) and not _alignable(form, one)) or ((any(form.loose) or wraps) and one.far):
         return ()
@@ -152,6 +156,16 @@ def cuts_of(form: Form, one: ProductClass, unit: str = "wgmma") -> tuple[Cut, ..
     if one.ragged == "m":
         return _cuts_of_groups(form)
     return _single_cuts(form, one)
+
+
+def _tensor_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
+    """Return the cuts of a form whose accumulators are in tensor memory."""
+    mended = any((*form.aligned, *form.loose, form.clipped, form.splits, form.slices, form.realign != "none"))
+    if mended or form.store not in TENSOR_STORES or (one.ragged == "k" and one.far):
+        return ()
+    if one.ragged != "m":
+        return TENSOR_CUTS
+    return () if form.swapped or not _cuts_of_groups(form) else tuple(one for one in TENSOR_CUTS if one.alone)
 
 
 def _cuts_of_groups(form: Form) -> tuple[Cut, ...]:

@@ -16,6 +16,7 @@ from legalsat.program import kernel as k
 from legalsat.program.pipeline import (
     Arrive,
     AwaitGrid,
+    CommitTo,
     Guard,
     LaunchDependents,
     Load,
@@ -202,6 +203,10 @@ class _Unfolding:
     @each.register
     def _(self, op: k.Release) -> Iterator[Operation]:
         yield from (Arrive(op.barrier, op.at, WARPS, cta=cta) for cta in self.place.shares(op.operands))
+
+    @each.register
+    def _(self, op: k.ReleaseDone) -> Iterator[Operation]:
+        yield CommitTo(op.barrier, op.at, self.place.masks[0] | self.place.masks[1])
 
     @each.register
     def _(self, op: k.AlignLines) -> Iterator[Operation]:

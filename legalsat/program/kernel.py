@@ -111,6 +111,18 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseDone:
+    """Have tcgen05 arrive, once all that was issued is done, on the barrier of every CTA whose loads come here.
+
+    Attributes:
+        barrier: such as "empty". at: the stage.
+    """
+
+    barrier: str
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
 class Clear:
     """Set the accumulator to 0."""
 
@@ -265,6 +277,7 @@ KernelOperation: TypeAlias = (
     | Parts
     | LoadShare
     | Release
+    | ReleaseDone
     | Clear
     | SlideSums
     | AlignLines

@@ -28,6 +28,7 @@ from legalsat.program.kernel import (
     ReadPeers,
     ReadRows,
     Release,
+    ReleaseDone,
     SlideSums,
     StoreColumns,
     StoreElements,
@@ -96,6 +97,9 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     ),
     Release: lambda op: (
         f"arrive on {of_item(op.barrier, op.at)} of all CTAs whose loads{_of(op.operands)} come here, once a warp"
+    ),
+    ReleaseDone: lambda op: (
+        f"have tcgen05 arrive on {of_item(op.barrier, op.at)} of all CTAs whose loads come here when it is done"
     ),
     Clear: lambda op: "clear accumulator i",
     StoreColumns: lambda op: f"store columns of C that lie in {of_item(op.buffer, op.at)} by threads",

@@ -289,10 +289,14 @@ class WaitGroup:
 
 @dataclass(frozen=True, slots=True)
 class CommitTo:
-    """Have tcgen05 arrive once on the item's barrier when all that this role has issued to it is done."""
+    """Have tcgen05 arrive once on the item's barrier when all that this role has issued to it is done.
+
+    `mask` has a bit for each CTA of the cluster at whose barrier it arrives, by its distance in rank.
+    """
 
     barrier: str
     at: At = FIRST
+    mask: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,11 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     Multiply: lambda op: f"multiply {' by '.join(of_item(*one) for one in op.reads)} into {op.sums}, by {op.unit}",
     Commit: lambda op: f"commit the {op.family} group",
     WaitGroup: _wait_group,
-    CommitTo: lambda op: f"have tcgen05 arrive on {of_item(op.barrier, op.at)} when it is done",
+    CommitTo: lambda op: (
+        f"have tcgen05 arrive on {of_item(op.barrier, op.at)}"
+        + f" of CTAs {op.mask:#b}" * (op.mask != 1)
+        + " when it is done"
+    ),
     UseSums: lambda op: f"take {op.sums}",
     Fence: lambda op: f"fence {op.kind}",
     Sync: lambda op: f"{'meet' if op.waits else 'arrive'} at {op.name}" + f" with {op.cursor}" * bool(op.cursor),
