@@ -70,6 +70,8 @@ def test_each_number_of_tiles_of_a_block_is_tried(blocks: int) -> None:
     tried = sweep.rounds_of("n", 1, {"n": 1}, [])
     assert {-(-n // blocks) for n in tried} >= set(range(2 * SLOTS + 1)) and not sweep.unproven
     assert len(tried) < 128 < max(tried)
+    apart = sweep.apart["n"]  # so many bring a tile at most, and four times so many bring two
+    assert apart <= blocks and -(-(1 + 4 * apart) // blocks) >= 1 + 2
 
 
 def test_rounds_of_which_each_few_bring_a_tile_are_tried_one_by_one_or_said_to_be_left_out() -> None:

@@ -66,6 +66,7 @@ class Sweep:
         turned: whether runs are made backwards, None for by turns.
         number: of sweeps of the kernel before. idle: maps by which nothing has been copied, and what follows.
         alike: no parameter makes loops longer, so that few runs are made.
+        apart: of parameters of which many rounds bring one more visit to a loop, how many these are at least.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
         made: runs that lack the bytes of boxes, by values.
         most_blocks: the greatest numbers of blocks that are spoken of, by axis, with lines of what turns beyond.
@@ -115,6 +116,7 @@ class Sweep:
     ahead: dict[tuple[object, ...], Run] = field(default_factory=dict)
     later: dict[tuple[object, ...], Callable[[], None]] = field(default_factory=dict)
     turned: bool | None = None
+    apart: Values = field(default_factory=dict)
 
     # One run.
 
@@ -436,6 +438,7 @@ class Sweep:
             far_apart = growth <= 0 and count * UNROLLED > MOST_ROUNDS
             apart = self._far_apart(name, step, ones, place, few) if far_apart else 0
             if apart:
+                self.apart[name] = apart
                 far.update(apart * number for number in range(1, 2 * count + 1))
             else:
                 needed = max(needed, math.ceil(count * spread / growth) if growth > 0 else count * UNROLLED)

@@ -235,6 +235,8 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
             shown = sweep.shown(values)
             sweep.rounds.setdefault(name, []).append(shown.closest if shown is not None else {})
         sweep.later.clear()
+        if sweep.apart.get(name):  # the loops inside are run for two tiles of a block, or more
+            base[name] = sweep.more(name, step, 4 * sweep.apart[name])
         # Who finds at its first look that a phase is over may go another way than who looks again: once, for a turn of
         # the ring and one stage more. In what order warps go on is else of no account, as clocks tell of all orders.
         sweep.turned = False
@@ -244,7 +246,8 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
         sweep.turned = None
     if sweep.findings:
         return  # nothing is proven by it, and small examples are known
-    others = list(_others(sweep, looped, main, base, rest))
+    whole = {name: step * sweep.apart.get(name, 1) for name, step in main.items()}
+    others = list(_others(sweep, {**looped, **whole}, whole, base, rest))
     run_ahead(sweep, others)
     yield from others
 
