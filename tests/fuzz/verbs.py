@@ -18,7 +18,7 @@ from .nouns import GPUS, dtype, extent, tensor_map
 from .table import Row
 from .texts import encoded, pasted, ptx
 
-CODES = {0, 1, 2}
+CODES = {0, 1, 2, 3}
 
 
 class Captured(io.TextIOWrapper):
@@ -29,7 +29,7 @@ class Captured(io.TextIOWrapper):
 
 
 def run(words: list[str], stdin: str = "") -> None:
-    """Run a command as a shell would; its exit code is one of three, and JSON is JSON."""
+    """Run a command as a shell would; its exit code is one of four, and JSON is JSON."""
     out, err = Captured("strict"), Captured("backslashreplace")
     before = sys.stdin
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode("utf-8", "surrogatepass")), encoding="utf-8")
