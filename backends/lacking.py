@@ -21,7 +21,7 @@ from legalsat.program.kernel import KernelProgram, every
 
 TABLES = {
     "cute": ("legalsat.backends.cute.rows", "legalsat.backends.cute.added"),
-    "ptx": ("legalsat.backends.ptx.rows",),
+    "ptx": ("legalsat.backends.ptx.rows", "legalsat.backends.ptx.added"),
     "triton": ("legalsat.backends.triton.product_rows",),
 }
 

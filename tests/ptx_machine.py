@@ -114,7 +114,7 @@ def parse(text: str) -> Program:
         line = raw.split("//")[0].strip()
         if line.endswith(":"):
             labels[line[:-1]] = len(instructions)
-        elif line and not line.startswith(".reg"):
+        elif line and not line.startswith((".reg", ".shared")):
             found = re.fullmatch(r"(?:@(!?)(%p\d+) )?([\w.:]+)(?: (.*))?;", line)
             assert found is not None, line
             negated, guard, operation, rest = found.groups()
@@ -145,7 +145,9 @@ class Block:
         self.allocated: tuple[int, int] | None = None
         self.arrived: dict[str, list[int]] = {}
         self.at = [0] * program.threads
-        self.registers: list[Thread] = [{"%tid.x": t, **special, "memory": SHARED_BASE} for t in range(program.threads)]
+        self.registers: list[Thread] = [
+            {"%tid.x": t, **special, "memory": SHARED_BASE, "square": SHARED_BASE} for t in range(program.threads)
+        ]
         self.waiting: list[Callable[[], bool] | None] = [None] * program.threads
         self.done = [False] * program.threads
         self.groups: list[list[list[Callable[[], None]]]] = [[[]] for _ in range(program.threads)]
@@ -229,7 +231,7 @@ class Block:
         """Return a register's or an immediate's value."""
         if operand.startswith("0f"):
             return int(operand[2:], 16)
-        return self.registers[thread][operand] if operand[0] in "%m" else int(operand, 0)
+        return self.registers[thread][operand] if operand[0] in "%ms" else int(operand, 0)
 
     def owner(self, address: int) -> tuple[Block, int]:
         """Return the block in whose shared memory an address is, and where."""

@@ -266,7 +266,7 @@ def _write_global(block: Block, thread: int, i: Instruction) -> None:
     if to % (size * len(names)):
         raise Stuck(f"{i.text} to {to:#x}")
     memory, at = block.given.memory(to, size * len(names))
-    data = b"".join(block.value(thread, name).to_bytes(size, "little") for name in names)
+    data = b"".join((block.value(thread, name) & (1 << 8 * size) - 1).to_bytes(size, "little") for name in names)
     memory[at : at + len(data)] = list(data)
 
 

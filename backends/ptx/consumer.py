@@ -17,6 +17,7 @@ LANES, WARP_ROWS = 32, 16
 SWIZZLE_ROW, SWIZZLE_ROWS, GRANULE = 128, 8, 16  # bytes and rows of the 128-byte swizzle's pattern; bytes of a granule
 GRANULE_BITS = 64  # of half a granule
 BY_ROWS, BY_GROUPS = 1, 2  # of `KernelNumbers.scaled_by`
+BEYOND = 1 << 30  # a row that no slices of k have
 
 
 class OfTile:
@@ -63,7 +64,8 @@ class OfTile:
         kept = [[text.held(0) for _ in range(words)] for _ in range(plan.atoms)]
         phase: Value = text.held(0) if plan.phase_tiles else 0
         member = tuple(text.held(0) for _ in range(plan.batch))
-        tile = Tile(text.held(self.cta.parameter("m")), text.held(0), phase, member=member)
+        outside: Value = BEYOND if plan.sliced else self.cta.parameter("m")
+        tile = Tile(text.held(outside), text.held(0), phase, member=member)
         return kept, replace(tile, end=text.held(0)) if plan.rows_cut else tile
 
 

@@ -71,7 +71,7 @@ class Tile:
     """A tile of C.
 
     Attributes:
-        m, n: its first row (of its phase) and column. phase: of its rows.
+        m, n: its first row (of its phase) and column. a_m: its first row in A, of any slice of k. phase: of its rows.
         shift: elements before A's rows in their granule. k_tiles, first_k: how many along k, and the first.
         last_steps: of the last k-tile that hold elements.
         member: along each axis of a batch, or the group. begin, end: of the group's k, or the end of its rows.
@@ -87,6 +87,7 @@ class Tile:
     member: tuple[Value, ...] = ()
     begin: Value = 0
     end: Value = 0
+    a_m: Value = 0
 
     @property
     def kept(self) -> tuple[Value, ...]:
@@ -162,17 +163,35 @@ class Cta:
             along_m = text.div(along_m, self.maps)
         m = text.mul(text.mad(along_m, plan.cluster_m, self.rank_m), plan.tile_m)
         n = text.mul(text.mad(along_n, plan.cluster_n, self.rank_n), plan.tile_n)
-        found = replace(found, m=text.add(m, found.m), n=n, phase=phase, shift=shift)
+        m = text.add(m, found.m)
+        found = replace(found, m=m, n=n, phase=phase, shift=shift, a_m=m)
         if plan.k_cut:
             return self._cut(found)
         elements, all_, k_tiles, first_k = self._along_k(shift)
+        if plan.sliced:
+            k_tiles, first_k, of_a = self._slice(along_m, all_)
+            a_m = text.mul(text.mad(of_a, plan.cluster_m, self.rank_m), plan.tile_m)
+            found = replace(found, a_m=a_m)
         step = plan.tile_k // plan.steps
         within = text.rem(text.sub(elements, 1), plan.tile_k)
         last_steps = text.held(text.add(text.div(within, step), 1))
-        if plan.split > 1:
+        if plan.split > 1 or plan.sliced:
             inner = text.when("ne.s32", text.add(first_k, k_tiles), all_)
             text.do(f"@{inner} mov.b32 {last_steps}, {plan.steps}")
         return replace(found, k_tiles=k_tiles, first_k=first_k, last_steps=last_steps)
+
+    def _slice(self, along_m: Value, every: Value) -> tuple[Value, Value, Value]:
+        """Return the k-tiles of the slice that a tile is of, the first of them, and the tile's place along A.
+
+        Slices lie one below the other in C, and side by side in A and B; the first ones have what is left over.
+        """
+        text, plan = self.text, self.plan
+        tiles = text.div(text.add(self.parameter("m"), plan.tile_m * plan.cluster_m - 1), plan.tile_m * plan.cluster_m)
+        number, slices = text.div(along_m, tiles), text.div(self.parameter("tiles_m"), tiles)
+        each, left_over = text.div(every, slices), text.rem(every, slices)
+        more = text.put("selp.s32", 1, 0, text.when("lt.s32", number, left_over))
+        first = text.put("mad.lo.s32", each, number, text.least(number, left_over))
+        return text.add(each, more), first, text.rem(along_m, tiles)
 
     def _member(self, number: Value) -> tuple[Tile, Value, Value]:
         """Return the member or group of a tile, with the group's first row, the tile's number in it, and tiles along m.
@@ -226,7 +245,7 @@ class Cta:
         text, plan = self.text, self.plan
         found = text.held(0)
         with text.only(text.when("lt.s32", number, self.tiles)):
-            if plan.k_cut:
+            if plan.k_cut or plan.sliced:
                 k_tiles = self.tile(number).k_tiles
             else:
                 k_tiles = self._along_k(self.tile(number).shift if plan.phase_tiles else 0)[2]
@@ -274,7 +293,7 @@ class Cta:
         if operand == "A":
             sharing, mine, mask, first_bit = plan.cluster_n, self.rank_n, self.masks[0], self.rank_m
             boxes, parts, rows, size, at = plan.a_boxes, plan.a_parts, plan.a_box_rows, plan.a_box_bytes, 0
-            along_k, start = plan.a_k_major, tile.m
+            along_k, start = plan.a_k_major, tile.a_m
         else:
             sharing, mine, mask = plan.cluster_m, self.rank_m, self.masks[1]
             boxes, parts, rows, size, at = plan.b_boxes, plan.b_parts, plan.b_box_rows, plan.b_box_bytes, plan.b_offset

@@ -11,6 +11,7 @@ from legalsat.backends.ptx.cta import Cta, parameters
 from legalsat.backends.ptx.rows import entry
 from legalsat.backends.ptx.text import ENTRY, INDENT, MAP_ALIGNMENT, MAP_BYTES, VERSION, Text
 from legalsat.extract.kernels.kernel_program import printed_program
+from legalsat.extract.kernels.product_maps import stored_type
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import ProductKernel
 
@@ -31,7 +32,7 @@ def emit(gemm: Gemm, kernel: ProductKernel, architecture: str = "") -> str:
         LegalSatError: an operation of its program has no row.
     """
     require_rows("ptx", gemm, kernel)
-    text, plan, program = Text(), kernel_numbers(gemm, kernel), printed_program(kernel, gemm.out_dtype.bytes)
+    text, plan, program = Text(), kernel_numbers(gemm, kernel), printed_program(kernel, stored_type(gemm, kernel).bytes)
     types = parameters(plan, apart=kernel.store == "elements")
     cta = Cta(text, plan, program, types)
     entry(cta, kernel, gemm)

@@ -9,8 +9,10 @@ import subprocess
 from functools import lru_cache
 
 from legalsat.backends.kernel_launch import launch_lines, launched
+from legalsat.backends.ptx.added import emit as emit_added
 from legalsat.backends.ptx.assemble import AssemblyFailed, assemble, tool_for
 from legalsat.backends.ptx.persistent import emit
+from legalsat.extract.kernels.slices import added_of
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
@@ -35,7 +37,9 @@ def program_for(gemm: Gemm, kernel: ProductKernel, target: Target) -> Program:
     Raises:
         LegalSatError: as `launched`, or an operation of its program has no row.
     """
-    return launched(gemm, kernel, target, emit(gemm, kernel, target.architecture), __name__)
+    added = added_of(gemm, kernel)
+    text = emit(gemm, kernel, target.architecture) + ("" if added is None else emit_added(added))
+    return launched(gemm, kernel, target, text, __name__)
 
 
 def emit_product(plan: GemmPlan) -> str:

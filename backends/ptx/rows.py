@@ -24,6 +24,7 @@ from legalsat.backends.ptx.store_warps import ByBoxes, ByColumns, ByRows
 from legalsat.backends.ptx.tensor_memory import Fetcher, Issuer, allocate, free
 from legalsat.backends.ptx.text import EVERY_LANE, Text, Value, wait
 from legalsat.extract.kernels.kernel_steps import NUMBERS
+from legalsat.extract.kernels.product_maps import stored_type
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import WARPGROUP, ProductKernel
 from legalsat.program import kernel as k
@@ -201,7 +202,7 @@ def _role(scope: Scope) -> None:
         return
     kind = Fetcher if scope.kernel.issues else Consumer
     own.consumer = kind(cta, scope.kernel, scope.gemm.dtype.name, str(own.group), own.thread)
-    own.out = STORES[scope.kernel.store](own.consumer, scope.gemm.out_dtype.name)
+    own.out = STORES[scope.kernel.store](own.consumer, stored_type(scope.gemm, scope.kernel).name)
     scope.body(role.body)
 
 
@@ -497,6 +498,7 @@ def _use_lacks(op: p.UseSums, asked: Asked) -> str:
 
 
 LACKS: dict[type, Callable[[Any, Asked], str]] = {
+    **dict.fromkeys((k.IfLate, k.FindRows), lambda op, asked: "of slices of k" if asked.kernel.slices > 1 else ""),
     k.LoadShare: _load_lacks,
     k.FindGroups: lambda op, asked: "of columns" if asked.kernel.cuts == "n" else "",
     p.UseSums: _use_lacks,

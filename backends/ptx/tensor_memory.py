@@ -107,7 +107,7 @@ class Fetcher(OfTile):
             return text.put("ld.global.b32", f"[{text.put('mad.wide.s32', number, 4, base, kind='d')}]")
 
         rows, n = tile.end if plan.rows_cut else self.cta.parameter("m"), self.cta.parameter("n")
-        row = text.add(text.add(tile.m, self.row), text.add(text.div(self.lane, 4), atom * self.atom_rows))
+        row = text.add(text.add(tile.a_m, self.row), text.add(text.div(self.lane, 4), atom * self.atom_rows))
         of_rows = [scale("a", text.add(row, half), rows, "m", of_all=plan.rows_cut) for half in (0, CORE)]
         column = text.add(text.mul(text.rem(self.lane, 4), 2), text.add(tile.n, first))
         for number, four in enumerate(grouped(found, 4)):

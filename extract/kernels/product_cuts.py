@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -138,6 +138,11 @@ TENSOR_CUTS = tuple(
     Cut(warpgroups * ISSUED_ROWS, columns, warpgroups, cluster=cluster)
     for warpgroups, columns, cluster in product((1, 2), WIDTHS, CLUSTERS[:6])
 )
+TENSOR_SLICED_CUTS = tuple(
+    replace(one, slices=slices)
+    for one, slices in product(TENSOR_CUTS, SLICES)
+    if one.columns % 32 == 0 and one.cluster != (2, 2)
+)
 TENSOR_STORES = frozenset({"tma", "rows", "elements"})  # ways out of C of which each warp has parts of its own
 
 
@@ -160,9 +165,11 @@ def cuts_of(form: Form, one: ProductClass, unit: str = "wgmma") -> tuple[Cut, ..
 
 def _tensor_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts of a form whose accumulators are in tensor memory."""
-    mended = any((*form.aligned, *form.loose, form.clipped, form.splits, form.slices, form.realign != "none"))
+    mended = any((*form.aligned, *form.loose, form.clipped, form.splits, form.realign != "none"))
     if mended or form.store not in TENSOR_STORES or (one.ragged == "k" and one.far):
         return ()
+    if form.slices:
+        return TENSOR_SLICED_CUTS if one.few else ()
     if one.ragged != "m":
         return TENSOR_CUTS
     return () if form.swapped or not _cuts_of_groups(form) else tuple(one for one in TENSOR_CUTS if one.alone)
