@@ -143,7 +143,7 @@ __device__ inline void turn_tile(Transpose<axes_i, axes_j, axes> const &problem,
                 read_element<element>(read_place(j + k) + of_line * element, found, k);
             }
             store_part<element>(run + static_cast<i64>(from) * element, found, -from * element,
-                                       (length - from) * element);
+                                (length - from) * element);
         }
         return;
     }

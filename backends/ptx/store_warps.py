@@ -124,10 +124,6 @@ class ByBoxes(Held):
             number = text.add(self.tile.phase, self.cta.maps + 1)
             column = text.add(self.tile.n, self.first_column(part))
             row = text.add(self.tile.m, self.row(part))
-            if self.plan.realign:  # of a slice: eight rows of each of the warp's two phases
-                atom, phase = text.div(row, BLOCK_ROWS), text.div(text.rem(row, BLOCK_ROWS), CORE)
-                self.send_box(self.cta.map(number), (column, text.mul(atom, CORE), phase), self.buffer(buffer))
-                return
             if not self.plan.rows_cut:
                 self.send_box(self.cta.map(number), (column, row), self.buffer(buffer))
                 return

@@ -70,7 +70,8 @@ def _beside(gemm: Gemm, swapped: bool, slices: int = 1) -> bool:
 def _streamed(gemm: Gemm, kernel: ProductKernel) -> tuple[bool, bool]:
     """Return whether A, and B, are read by one row or column of clusters alone.
 
-    Of batches each operand may be; of groups of rows each has a B, which few clusters read.
+    Of batches none is said to be: they took longer so (1.02 of the time of 30, an H200). Of groups of rows each has a
+    B, which few clusters read.
     """
     along_m, along_n = kernel.clusters(*extents(gemm, kernel))
     alone = not gemm.members.extents
