@@ -437,7 +437,8 @@ def printed(gemm: ls.Gemm) -> str:
 @pytest.mark.parametrize("text", [text for _, text in texts()], ids=[name for name, _ in texts()])
 def test_real_kernels_are_right(text: partial[str]) -> None:
     for kernel in check_sass(disassemble(assemble(text(), "sm_90a")), "h200").kernels:
-        assert not kernel.findings and kernel.covered
+        # What adds slices up has nothing asynchronous.
+        assert not kernel.findings and (kernel.covered or kernel.name.startswith("add_slices"))
 
 
 @needs_tools

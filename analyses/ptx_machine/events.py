@@ -174,10 +174,10 @@ def _copy(program: Program, i: Instruction) -> Seen | None:
 
 def _copied(program: Program, i: Instruction) -> Seen:
     """Return what tells of a cp.async, of which each lane has its own addresses."""
-    line = i.line
-    shared, source = program.address(i.operands[0], line), program.address(i.operands[1], line)
-    size = program.source(i.operands[2], 32, line)
-    filled = program.source(i.operands[3], 32, line) if len(i.operands) > 3 and program.traced else size
+    line, operands = i.line, units.traced_operands(i)
+    shared, source = program.address(operands[0], line), program.address(operands[1], line)
+    size = program.source(operands[2], 32, line)
+    filled = program.source(operands[3], 32, line) if len(operands) > 3 and program.traced else size
 
     def seen(run: Run, warp: Warp, part: Part, lanes: int) -> Event:
         each = units.one_address(part, size, 0, lanes, line)
