@@ -79,12 +79,22 @@ LENIENT = {
     "fences: proxy": {"initialisation_not_fenced", "overwrite_not_fenced", "reads_not_fenced", "copies_not_fenced"},
 }
 WARNED = "a rule of rules/lenient.py: the check warns that it is missing"
-RULES = (WARNED,)
+BESIDE = "proxy fences behind it order the same: without both it is not proven"
+RULES = (WARNED, BESIDE)
 
 
 def excuse(removal: Removal, found: KernelCheck) -> str:
     """Return the rule by which a removal, after which `found` is said, does no harm; "" if there is none."""
     return WARNED if LENIENT.get(removal.name, set()) & {warning.kind for warning in found.warnings} else ""
+
+
+def _ordered_beside(removal: Removal, text: str, check: Callable[[str], KernelCheck]) -> bool:
+    """Whether other fences order what those of initialisations did: without both the text is not proven."""
+    if removal.name != "fences: init":
+        return False
+    (proxy,) = (one for one in REMOVALS if one.name == "fences: proxy")
+    neither = without(text, proxy)
+    return neither is not None and verdict(check(neither)) != PROVEN
 
 
 def checked(text: str) -> KernelCheck:
@@ -109,7 +119,7 @@ def rows_of(source: Source, check: Callable[[str], KernelCheck]) -> Iterator[dic
         found = check(text)
         row = {"kernel": source.name, "removed": removal.name, "check": verdict(found)}
         if row["check"] == PROVEN:
-            row["rule"] = excuse(removal, found)
+            row["rule"] = excuse(removal, found) or (BESIDE if _ordered_beside(removal, text, check) else "")
         yield {**row, "seconds": round(time.process_time() - begin, 2)}
 
 
