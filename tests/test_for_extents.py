@@ -44,19 +44,23 @@ def tiles_of(gemm: ls.Gemm, kernel: ProductKernel) -> list[Tile]:
     return [launched.scheduler.tile(number, 0) for number in range(launched.tiles)]
 
 
+def brought_once(gemm: ls.Gemm, kernel: ProductKernel) -> tuple[bool, bool]:
+    """Whether no two clusters bring the same rows of A, or of B, of the same part of k, over all tiles."""
+    tiles = tiles_of(gemm, kernel)
+    of_a = Counter((one.a_m, one.phase, one.first_k) for one in tiles)
+    of_b = Counter((one.n, one.first_k) for one in tiles)
+    return max(of_a.values()) == 1, max(of_b.values()) == 1
+
+
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_l2_fetches_twice_as_much_of_what_one_cluster_reads_alone(name: str) -> None:
     """By counting, over all tiles, how many clusters bring the same rows of the same part of k by whole boxes."""
     gemm, seen = PRODUCTS[name], set[tuple[bool, ...]]()
     for kernel in {(one.tile, one.swapped): one for _, one in product_kernels(gemm, H200, 200)}.values():
-        tiles, plain = tiles_of(gemm, kernel), (kernel.realign == "none", not kernel.slides)
-        bringing = [
-            max(Counter((start, one.first_k) for start, one in zip(starts, tiles, strict=True)).values())
-            for starts in ([one.a_m for one in tiles], [one.n for one in tiles])
-        ]
+        plain = kernel.realign == "none", not kernel.slides
         alone = tuple(
-            boxed and lines is None and clusters == 1 and not gemm.batch
-            for boxed, lines, clusters in zip(plain, kernel.lines, bringing, strict=True)
+            boxed and lines is None and once and not gemm.batch
+            for boxed, lines, once in zip(plain, kernel.lines, brought_once(gemm, kernel), strict=True)
         )
         assert tuple({one.map.l2_promotion for one in of} == {"256B"} for of in source_maps(gemm, kernel)) == alone
         seen.add(alone)
@@ -71,13 +75,7 @@ def test_l2_drops_first_what_is_read_once_and_keeps_the_other_operand(name: str)
     """By counting clusters that bring the same rows of the same part of k; of members nothing is known."""
     gemm, seen = PRODUCTS[name], set[tuple[str, ...]]()
     for kernel in {(one.tile, one.swapped): one for _, one in product_kernels(gemm, H200, 200)}.values():
-        tiles = tiles_of(gemm, kernel)
-        once = tuple(
-            max(Counter((start, one.phase, one.first_k) for start, one in zip(starts, tiles, strict=True)).values())
-            == 1
-            for starts in ([one.a_m for one in tiles], [one.n for one in tiles])
-        )
-        once = (once[0], once[1] and kernel.tile_phases == 1)
+        once = brought_once(gemm, kernel)
         expected = (
             tuple("first" if one else "last" for one in once) if any(once) and not gemm.batch else ("normal",) * 2
         )

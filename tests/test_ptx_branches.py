@@ -56,6 +56,15 @@ mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1+{BARRIERS}], {BYTES};
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d0], {BYTES}, [%r1+{BARRIERS}];
 LOADED:
 """
+# By one thread, counted by a barrier of several: the number of it is in %r7, and where it lies in %r20 behind.
+LOAD = f"""shl.b32 %r20, %r7, 3;
+add.u32 %r20, %r20, %r1;
+add.u32 %r20, %r20, {BARRIERS};
+@!%p0 bra MADE;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], {BYTES};
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d0], {BYTES}, [%r20];
+MADE:
+"""
 READ = "ld.shared.u32 %r20, [%r1];\nst.global.u32 [%d0], %r20;\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_ptx_branches import BARRIERS, BYTES, kernel, only, wait
+from test_ptx_branches import BARRIERS, BYTES, LOAD, kernel, only, wait
 
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.program import compile_kernel
@@ -33,14 +33,7 @@ mov.u32 %r9, 0;
 TILE:
 setp.ge.u32 %p1, %r4, %r2;
 @%p1 bra END;
-shl.b32 %r20, %r7, 3;
-add.u32 %r20, %r20, %r1;
-add.u32 %r20, %r20, {BARRIERS};
-@!%p0 bra MADE;
-mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], {BYTES};
-cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d0], {BYTES}, [%r20];
-MADE:
-{skips}{wait("%r20", "%r9", "FULL")}OVER:
+{LOAD}{skips}{wait("%r20", "%r9", "FULL")}OVER:
 ld.shared.u32 %r21, [%r1];
 bar.sync 0;
 add.u32 %r8, %r8, 1;

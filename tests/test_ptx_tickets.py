@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_ptx_branches import BARRIERS, BYTES, kernel, only, wait
+from test_ptx_branches import BARRIERS, LOAD, kernel, only, wait
 
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.machine import Run
@@ -41,14 +41,7 @@ setp.ge.u32 %p1, %r4, %r2;
 @%p1 bra END;
 {slot}
 and.b32 %r9, %r9, 1;
-shl.b32 %r20, %r7, 3;
-add.u32 %r20, %r20, %r1;
-add.u32 %r20, %r20, {BARRIERS};
-@!%p0 bra MADE;
-mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], {BYTES};
-cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d0], {BYTES}, [%r20];
-MADE:
-{full}ld.shared.u32 %r21, [%r1];
+{LOAD}{full}ld.shared.u32 %r21, [%r1];
 add.u32 %r8, %r8, 1;
 mov.u32 %r6, %r4;
 bar.sync 0;

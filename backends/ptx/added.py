@@ -37,10 +37,15 @@ def emit(added: Added) -> str:
     for op in added.pipeline.roles[0].body:
         row_of("ptx", ROWS, op)(op, text)
     text.do("ret")
-    parameters = [f"{INDENT}.param .{'u32' if kind == 'u32' else 'u64'} {name}" for kind, name in kernel.parameters]
+    parameters = [f"{INDENT}.param .{_type(kind)} {name}" for kind, name in kernel.parameters]
     square = [f"{INDENT}.shared .align {WORD} .b8 square[{SQUARE * SQUARE_PITCH * WORD}];"] * kernel.turned
     head = [f".visible .entry {kernel.entry}(", ",\n".join(parameters), ")", f".reqntid {THREADS}, 1, 1", "{"]
     return "\n".join([*head, *square, *text.declarations(), *text.lines(), "}", ""])
+
+
+def _type(kind: str) -> str:
+    """Return the type of a parameter, of which all but numbers of 32 bits are addresses and pitches."""
+    return "u32" if kind == "u32" else "u64"
 
 
 class _Adder:
@@ -53,7 +58,7 @@ class _Adder:
     def __init__(self, text: Text, op: AddSlices) -> None:
         self.text, self.op = text, op
         self.numbers = {
-            name: text.put(f"ld.param.{'u32' if kind == 'u32' else 'u64'}", f"[{name}]", kind="rd"[kind != "u32"])
+            name: text.put(f"ld.param.{_type(kind)}", f"[{name}]", kind="rd"[kind != "u32"])
             for kind, name in op.parameters
         }
         thread = text.put("mov.u32", "%tid.x")

@@ -183,15 +183,20 @@ class Cta:
     def _slice(self, along_m: Value, every: Value) -> tuple[Value, Value, Value]:
         """Return the k-tiles of the slice that a tile is of, the first of them, and the tile's place along A.
 
-        Slices lie one below the other in C, and side by side in A and B; the first ones have what is left over.
+        Slices lie one below the other in C, and side by side in A and B.
         """
         text, plan = self.text, self.plan
         tiles = text.div(text.add(self.parameter("m"), plan.tile_m * plan.cluster_m - 1), plan.tile_m * plan.cluster_m)
         number, slices = text.div(along_m, tiles), text.div(self.parameter("tiles_m"), tiles)
-        each, left_over = text.div(every, slices), text.rem(every, slices)
+        return *self._shared_out(every, slices, number), text.rem(along_m, tiles)
+
+    def _shared_out(self, every: Value, parts: Value, number: Value) -> tuple[Value, Value]:
+        """Return how many k-tiles a part of them has, and the first; the first parts have what is left over."""
+        text = self.text
+        each, left_over = text.div(every, parts), text.rem(every, parts)
         more = text.put("selp.s32", 1, 0, text.when("lt.s32", number, left_over))
         first = text.put("mad.lo.s32", each, number, text.least(number, left_over))
-        return text.add(each, more), first, text.rem(along_m, tiles)
+        return text.add(each, more), first
 
     def _member(self, number: Value) -> tuple[Tile, Value, Value]:
         """Return the member or group of a tile, with the group's first row, the tile's number in it, and tiles along m.
@@ -274,10 +279,7 @@ class Cta:
         every = text.div(text.add(elements, plan.tile_k - 1), plan.tile_k)
         if plan.split == 1:
             return elements, every, every, 0
-        each, left_over = text.div(every, plan.split), text.rem(every, plan.split)  # which the first CTAs have
-        more = text.put("selp.s32", 1, 0, text.when("lt.s32", self.rank, left_over))
-        first = text.put("mad.lo.s32", each, self.rank, text.least(self.rank, left_over))
-        return elements, every, text.add(each, more), first
+        return elements, every, *self._shared_out(every, plan.split, self.rank)
 
     # Loads: a CTA's share of what its cluster shares goes to all that share it.
 
@@ -291,18 +293,17 @@ class Cta:
             k, beyond = text.add(text.sub(WRAPS, text.sub(tile.end, tile.begin)), k), (tile.end, WRAPS)
         full, stage = self.barrier(barrier, ring.stage), self.stage(ring)
         if operand == "A":
-            sharing, mine, mask, first_bit = plan.cluster_n, self.rank_n, self.masks[0], self.rank_m
+            sharing, mine = plan.cluster_n, self.rank_n
             boxes, parts, rows, size, at = plan.a_boxes, plan.a_parts, plan.a_box_rows, plan.a_box_bytes, 0
             along_k, start = plan.a_k_major, tile.a_m
         else:
-            sharing, mine, mask = plan.cluster_m, self.rank_m, self.masks[1]
+            sharing, mine = plan.cluster_m, self.rank_m
             boxes, parts, rows, size, at = plan.b_boxes, plan.b_parts, plan.b_box_rows, plan.b_box_bytes, plan.b_offset
-            first_bit = text.mul(self.rank_n, plan.cluster_m)
             along_k, start, k = plan.b_k_major, tile.n, text.sub(k, tile.shift)
         share, hint = boxes // sharing, self.parameter("a_hint" if operand == "A" else "b_hint")
         cast, ranks = "", ""
         if sharing > 1:
-            ranks = ", " + text.put("cvt.u16.u32", text.put("shl.b32", mask, first_bit), kind="h")
+            ranks = ", " + text.put("cvt.u16.u32", self._sharing(operand), kind="h")
             cast = ".multicast::cluster"
         for i in range(share):
             box = text.mad(mine, share, i)
@@ -321,10 +322,15 @@ class Cta:
 
     def sharers(self) -> str:
         """Return a register with the mask of the CTAs whose loads come here, and this one's own."""
-        text, (of_a, of_b) = self.text, self.masks
-        mine = text.put("shl.b32", of_a, self.rank_m)
-        others = text.put("shl.b32", of_b, text.mul(self.rank_n, self.plan.cluster_m))
-        return text.put("cvt.u16.u32", text.put("or.b32", mine, others), kind="h")
+        both = self.text.put("or.b32", self._sharing("A"), self._sharing("B"))
+        return self.text.put("cvt.u16.u32", both, kind="h")
+
+    def _sharing(self, operand: str) -> Value:
+        """Return a register with a bit for each CTA that shares A, or B, with this one, and its own."""
+        of_a, of_b = self.masks
+        if operand == "A":
+            return self.text.put("shl.b32", of_a, self.rank_m)
+        return self.text.put("shl.b32", of_b, self.text.mul(self.rank_n, self.plan.cluster_m))
 
     def _register(self, value: Value) -> str:
         return value if isinstance(value, str) else self.text.held(value)

@@ -10,11 +10,13 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any
 
 import legalsat as ls
 from bench.gpu.member_cases import cases, operator_of
 from bench.kernels import one_movement
+from bench.kernels.one_movement import Compared
 from legalsat.backends import PRODUCT_PROGRAMS, backend_of, program
 from legalsat.backends.composed import BACKENDS, schedule
 from legalsat.extract.kernels.product_maps import extents
@@ -26,7 +28,6 @@ from legalsat.runtime.program import MapArgument, MapsArgument, NumberArgument, 
 from legalsat.runtime.schedule import Schedule
 
 TARGETS = ("h200", "h100", "b200", "b300", "thor")
-Compared: TypeAlias = tuple[str, Any, Any]
 
 
 def members(r: random.Random) -> ls.Gemm:
@@ -47,17 +48,15 @@ def planned(gemm: ls.Gemm, r: random.Random) -> ls.GemmPlan | None:
 
 def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     """Yield a field's name, what a product's plan says of it, and what a launch by a backend, or its program, says."""
-    printed = 0
-    for backend in PRODUCT_PROGRAMS:
-        try:
-            made = program(plan, backend)
-        except ls.LegalSatError:
-            continue
-        printed += 1
-        for name, ours, theirs in (*_launched(plan, made, backend), *_relaid(plan.before, made)):
-            yield f"{name}, {backend}", ours, theirs
-    yield "printed", True, printed > 0
+    launches = list(one_movement.by_backends(PRODUCT_PROGRAMS, partial(program, plan), partial(_launch, plan)))
+    yield from launches
+    yield "printed", True, bool(launches)
     yield from _said(plan)
+
+
+def _launch(plan: ls.GemmPlan, made: Program, backend: str) -> Iterator[Compared]:
+    yield from _launched(plan, made, backend)
+    yield from _relaid(plan.before, made)
 
 
 def _launched(plan: ls.GemmPlan, made: Program, backend: str) -> Iterator[Compared]:
@@ -148,19 +147,12 @@ def _said(plan: ls.GemmPlan) -> Iterator[Compared]:
 
 def compared_program(plan: ls.ProgramPlan) -> Iterator[Compared]:
     """Yield the same of a program: what each step launches, by every backend that prints all of them."""
-    printed = 0
-    for backend in BACKENDS:
-        try:
-            made = schedule(plan, backend)
-        except ls.LegalSatError:
-            continue
-        printed += 1
-        for name, ours, theirs in _turns(plan, made):
-            yield f"{name}, {backend}", ours, theirs
-    yield "printed", True, printed > 0
+    launches = list(one_movement.by_backends(BACKENDS, partial(schedule, plan), partial(_turns, plan)))
+    yield from launches
+    yield "printed", True, bool(launches)
 
 
-def _turns(plan: ls.ProgramPlan, made: Schedule) -> Iterator[Compared]:
+def _turns(plan: ls.ProgramPlan, made: Schedule, _: str) -> Iterator[Compared]:
     turns = iter(made.turns)
     for number, step in enumerate(plan.steps, 1):
         laid: dict[str, str] = {}  # of an operand, the workspace that a relayout wrote

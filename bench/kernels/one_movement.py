@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import legalsat as ls
@@ -90,17 +91,23 @@ def compared(plan: ls.Plan) -> Iterator[Compared]:
     yield "recheck", None, recheck(plan)  # type: ignore[func-returns-value]
     yield "time, print", True, f"time {duration(plan.cost.nanoseconds)}" in re.sub(r" +", " ", str(plan))
     yield "time, candidates", plan.cost, plan.candidates[0].cost
-    printed = 0
-    for backend in BACKENDS:
+    by_text = list(by_backends(BACKENDS, partial(program, plan), partial(compared_text, plan)))
+    yield from by_text
+    words = plan.access.word in {8, 16, 32, 64} or not vectors
+    yield "printed", True, bool(by_text) or not words
+
+
+def by_backends(
+    backends: Iterable[str], made_by: Callable[[str], Any], compared_with: Callable[[Any, str], Iterable[Compared]]
+) -> Iterator[Compared]:
+    """Yield what is compared of what each backend makes of a plan, with its name; nothing of those that refuse it."""
+    for backend in backends:
         try:
-            made = program(plan, backend)
+            made = made_by(backend)
         except ls.LegalSatError:
             continue
-        printed += 1
-        for name, ours, theirs in compared_text(plan, made, backend):
+        for name, ours, theirs in compared_with(made, backend):
             yield f"{name}, {backend}", ours, theirs
-    words = plan.access.word in {8, 16, 32, 64} or not vectors
-    yield "printed", True, printed > 0 or not words
 
 
 def _flat(body: Iterable[Operation]) -> Iterator[Operation]:

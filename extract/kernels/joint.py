@@ -78,7 +78,7 @@ def _first(operator: Gemm, target: Target, refusal: Refusal) -> ProductKernel | 
             if why := refusal(operator, one):
                 said[why] = None
                 continue
-            own = kernel_cost(operator, one, target).nanoseconds
+            own = time if one is kernel else kernel_cost(operator, one, target).nanoseconds
             best = (own, one) if best is None or own < best[0] else best
             break
     if best is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -83,12 +84,19 @@ GROUPED_CUTS = (
 TURNED_GROUPED_CUTS = tuple(
     Cut(rows, columns, warpgroups) for (rows, warpgroups), columns in product(TEAMS, range(160, 257, 32))
 )
-SLICED_CUTS = tuple(
-    Cut(rows, columns, warpgroups, cluster=cluster, slices=slices)
-    for (rows, warpgroups), columns, cluster, slices in product(
-        TEAMS, range(32, 257, 32), ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4)), SLICES
+
+
+def _sliced(widths: Iterable[int]) -> tuple[Cut, ...]:
+    """Return cuts into slices of k, of tiles of some columns."""
+    return tuple(
+        Cut(rows, columns, warpgroups, cluster=cluster, slices=slices)
+        for (rows, warpgroups), columns, cluster, slices in product(
+            TEAMS, widths, ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4)), SLICES
+        )
     )
-)
+
+
+SLICED_CUTS = _sliced(range(32, 257, 32))
 # Of lines that are aligned in shared memory, which is what limits them: clusters of eight were no better.
 ALIGNED_CUTS = tuple(one for one in PLAIN_CUTS if one.columns % 16 == 0 and one.cluster not in {(4, 2), (2, 4)})
 # Of tiles that lap, whose lap narrower ones have too much of. It is computed twice: with more k-tiles that loses more
@@ -110,13 +118,7 @@ SLID_CUTS = (
     *(Cut(128, columns, ping_pong=True, cluster=cluster) for columns, cluster in product(range(72, 185, 16), PAIRS)),
 )
 # Likewise in slices. Four blocks of 64 rows that share B took 1.18 times as long as predicted (10 kernels, an H200).
-SLID_SLICED_CUTS = tuple(
-    Cut(rows, columns, warpgroups, cluster=cluster, slices=slices)
-    for (rows, warpgroups), columns, cluster, slices in product(
-        TEAMS, (56, 120, 184, 248), ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4)), SLICES
-    )
-    if (rows, cluster) != (64, (4, 1))
-)
+SLID_SLICED_CUTS = tuple(one for one in _sliced((56, 120, 184, 248)) if (one.rows, one.cluster) != (64, (4, 1)))
 # Of C^T, whose rows no box stores, through accumulators.
 SLID_TURNED_CUTS = tuple(
     Cut(rows, columns, cluster=(down, 1)) for rows, columns, down in product((128, 256), BETWEEN, (1, 2, 4))

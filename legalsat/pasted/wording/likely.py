@@ -82,13 +82,15 @@ def likely_causes(
         too little.
     """
     text = ends(text)
-    few = _known_words(text) < _LEAST_KNOWN
-    if few and (returned is not None or _known_words(text) < _LEAST_ALONE or not seen_in(text)):
+    count = _known_words(text)
+    few = count < _LEAST_KNOWN
+    seen = seen_in(text) if few else frozenset()
+    if few and (returned is not None or count < _LEAST_ALONE or not seen):
         return None
     said = features(text, target.vendor)
     scores = scored(said, evidence(), target, returned or ())
     basis = told_as(text, surety(scores, MOST))
-    if basis is None or (few and basis == "possible" and seen_in(text) <= _IN_ALL):
+    if basis is None or (few and basis == "possible" and seen <= _IN_ALL):
         return None
     judged = in_order()
     left = {code: score for code, score in scores.items() if code not in judged}
