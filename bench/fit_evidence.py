@@ -33,6 +33,7 @@ DATA = Path(__file__).parent.parent / "tests" / "data"
 SETS = (
     *("texts", "with_code", "unseen", "developed", "held", "gathered"),
     *("fresh", "blind", "recent", "later", "drawn", "further", "wider", "latest", "newest", "faults", "current"),
+    "present",
 )
 ELSEWHERE = ("texts", "learned")  # of which the first are asked about, and the others only learned from
 # How many reports count a report with its cause, what is told of a cause at length, and each telling, message or rule,

@@ -22,7 +22,11 @@ class Renamed(NamedTuple):
     why: str
 
 
-LABELLED_SINCE = ("newest", "sealed_newest", "faults", "current", "sealed_current")  # which know these rules
+# Sets whose labels know these rules.
+LABELLED_SINCE = (
+    *("newest", "sealed_newest", "faults", "current", "sealed_current"),
+    *("present", "sealed_present"),
+)
 _BESIDE = "the rule is newer than the label, which stays true in general words"
 RENAMED = tuple(
     Renamed(*row)

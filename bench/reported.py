@@ -40,6 +40,7 @@ SETS = (
         "newest",
         "faults",
         "current",
+        "present",
     ),
     *(
         "sealed",
@@ -48,6 +49,7 @@ SETS = (
         "sealed_latest",
         "sealed_newest",
         "sealed_current",
+        "sealed_present",
     ),  # which nobody who mends anything reads
 )
 NOT_MENDED_FOR = ("wider", "latest", "newest")  # but for what words say

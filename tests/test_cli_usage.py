@@ -20,6 +20,7 @@ from legalsat.cli import main
         (["--shape", "64x64"], "COMMAND is missing in front of --shape; give one of synthesize"),
         (["synthesize", "gemm", "64", "64"], "--m, --n, --k, --dtype and --target are missing"),
         (["explain", "4096x4095"], "4096x4095 is no file"),
+        (["explain", "0x4000004000010000"], "--text 0x4000004000010000"),
         (["explain", "CUDA error: invalid argument"], "itself goes behind --text"),
         (["explain", "--gemm", "Mx64", "--dtype", "bf16", "--target", "h200"], "give M x N x K"),
         (["rule", "tma"], "rule 'tma' is unknown; list the rules with `legalsat rule --all`; TMA001 to"),

@@ -132,6 +132,9 @@ def test_an_absolute_leading_offset_is_for_one_chip(target: str) -> None:
         # As CuTe prints one.
         "GmmaDescriptor: 0x4000004000010000\n  start_addr :  0x0000\n  leading_off:  0x0001 (1)\n"
         "  stride_off :  0x0040 (64)\n  base_offset:  0x0\n  layout_type:  0x1 (B128)\n",
+        "matrix descriptor 0x4000004000010000",
+        "smem desc of operand B is 0x4000004000010000",
+        "0x4000004000010000 for the wgmma operand",
     ],
 )
 def test_forms_in_which_people_have_a_word(text: str) -> None:

@@ -13,6 +13,7 @@ FAULTS = [
     ("nvcc error   : 'ptxas' died due to signal 11 (Invalid memory reference)", "TOOL014", "ptxas crashed"),
     ("clang-18: error: ptxas command failed due to signal (use -v to see invocation)", "TOOL014", "ptxas crashed"),
     ("RuntimeError: `ptxas` failed with error code -11", "TOOL014", "crashed"),
+    ("x.py:7:4: error: operand #0 does not dominate this use", "TOOL014", "verifier"),
     ("PLEASE ATTACH THE FOLLOWING FILES TO THE BUG REPORT:", "TOOL014", "crashed"),
     (
         "ptxas info    : 8 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads",

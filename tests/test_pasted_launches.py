@@ -37,6 +37,8 @@ def message(text: str, code: str) -> str:
         ("kernel<<<dim3(1, 1, ceil_div(2 * M, 2)), 128>>>(a);", "70000 blocks along z"),
         ("kernel<<<M / 100000, 128>>>(a);", "0 blocks along x"),
         ("kernel<<<1, WARPS * 32>>>(a);", "1152 threads"),
+        ("kernel<float> <<<(1,70000,1),(256,1,1)>>> as a debugger prints it", "70000 blocks along y"),
+        ("<<<dim3(1, 70000, 1), dim3(256, 1, 1), 4096>>>", "70000 blocks along y"),
         ("dim3 block = dim3(1, 1, 128);\nkernel<<<1, block>>>(a);", "128 threads along z"),
     ],
 )

@@ -211,3 +211,9 @@ def test_causes_that_look_alike_are_told_apart() -> None:
     alone = [one for one in ls.explain(LIKELY[2][0], "h200").diagnostics if one.where == likely.WHERE]
     codes = {one.code for one in alone}
     assert all("WAR hazard" not in one.help for one in alone if not codes >= {"PIPE008", "PIPE009"})
+
+
+@pytest.mark.parametrize("fault", ["an illegal instruction was encountered", "misaligned address"])
+def test_another_fault_rules_an_invalid_address_out(fault: str) -> None:
+    told = ls.explain(f"CUDA error: {fault}, an index beyond the end of the tensor is read by the last block", "h200")
+    assert "CUDA700" not in [one.code for one in told.diagnostics]

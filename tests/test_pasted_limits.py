@@ -305,3 +305,27 @@ def test_every_target_answers_every_limit() -> None:
     texts = ("head_dim must be 64 or 128 (attention)", "page size must be 64", "group_size must be 128 (gemm)")
     for text, target in itertools.product(texts, TARGETS):
         assert first(text, target).code == "TOOL010"
+
+
+@pytest.mark.parametrize(
+    ("said", "threads", "enough"),  # 72 registers of 65536, handed out by eights: 910 threads
+    [("blockDim 1024", 1024, False), ("threads per block is 896", 896, True), ("block_dim = (32, 32)", 1024, False)],
+)
+def test_registers_of_ptxas_are_those_of_each_thread_of_the_block(said: str, threads: int, enough: bool) -> None:
+    text = f"ptxas info    : Used 70 registers, 400 bytes cmem[0]\nthe launch fails; {said}"
+    told = [one.message for one in ls.explain(text, "h100").diagnostics if one.where.startswith('text "Used')]
+    assert len(told) == (not enough)
+    assert all(str(72 * threads) in message for message in told)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "AssertionError: head_dim must be divisible by 8 for vectorized loads",
+        "rms_norm: hidden size must be a multiple of 8, but got 1021",
+        "per_token_quant_fp8: Hidden dimension must be divisible by 16, but got 1076",
+    ],
+)
+def test_a_granule_of_vectors_is_no_stride_of_a_map(line: str) -> None:
+    assert first(line, "h100").code == "VEC003"
+    assert first("Expected trailing dimension of mat1 to be divisible by 16 but got (32x8)", "h100").code == "TMA005"

@@ -26,6 +26,7 @@ from legalsat.view.show import show_plan
 from legalsat.view.show_explanation import show_explanation
 
 _LAYOUT_OPTIONS = ("shape", "dtype", "strides", "align")
+_A_WORD = re.compile(r"0x[0-9a-fA-F]{7,16}")  # of a descriptor
 _TENSOR_OPTIONS = (*_LAYOUT_OPTIONS, "tile", "consumer", "order")
 # A tile of 128 rows, each as long as the widest swizzle, is what a warpgroup's matrix instructions are fed with.
 
@@ -163,7 +164,8 @@ def _text_of(file: str) -> str | None:
     if not Path(file).is_file():
         if len(file.split()) > 1:
             raise InvalidInput(f"{file[:80]} is no file; what is pasted text itself goes behind --text")
-        size = f"; did you mean --shape {file}?" if re.fullmatch(r"[0-9]+([x,][0-9]+)+", file) else ""
+        size = f"; did you mean --shape {file}?" if re.fullmatch(r"[1-9][0-9]*([x,][0-9]+)+", file) else ""
+        size = f"; a descriptor's word goes behind --text: --text {file}" if _A_WORD.fullmatch(file) else size
         raise InvalidInput(
             f"{file} is no file; give a plan that `synthesize --json --output` wrote, or one of pasted text{size}"
         )

@@ -19,6 +19,12 @@ from legalsat.targets import GRANULE_BYTES, Target
 
 MOST_THREADS, MOST_BLOCKS, MOST_REGISTERS, MOST_CLUSTER, MOST_FOUND = 1024, 65535, 255, 16, 64
 _GROUP = 128  # threads of a warpgroup
+_ALLOCATED = 8  # registers of a thread are given out by so many
+_BLOCK = re.compile(
+    r"\b(?:block_?(?:dim|size)(?:\.x)?|threads[ _]per[ _]block)(?: (?:is|of))?\W{1,4}"
+    r"(?P<threads>\d{1,4}(?:, ?\d{1,4}){0,2})\b",
+    re.I,
+)
 _RESIDENT_THREADS, _RESIDENT_BLOCKS = 2048, 32  # that a processor of any GPU holds at once
 _FAILS = re.compile(
     r"invalid|exceed|must be|more than|greater|larger|too (?:many|large)|fail|error|assert|refus|limit|maxim|cannot|"
@@ -103,6 +109,13 @@ def _unshared(match: re.Match[str], target: Target) -> int:
     splits = (one for one in range(1, warps + 1) if warps % one == 0)
     covered = any(rows % (16 * one) == 0 and columns % (8 * (warps // one)) == 0 for one in splits)
     return 0 if covered or not warps else warps
+
+
+def _of_threads(match: re.Match[str], target: Target) -> int:
+    """Return the registers of a block of as many threads as the text tells, with those of ptxas for each; 0 of none."""
+    block = _BLOCK.search(match.string)
+    each = -(-int(match["each"]) // _ALLOCATED) * _ALLOCATED
+    return each * min(prod(int(one) for one in re.findall(r"\d+", block["threads"])), MOST_THREADS) if block else 0
 
 
 def _of_warpgroups(match: re.Match[str], target: Target) -> int:
@@ -196,6 +209,14 @@ _LIMITS = (
         "TOOL008",
         "a cluster of {number} CTAs is larger than any GPU takes, 8, or 16 where the kernel allows it",
         "take a cluster of at most 8 CTAs, 16 with cudaFuncAttributeNonPortableClusterSizeAllowed",
+    ),
+    _Limit(
+        r"\bUsed (?P<each>\d{1,3}) registers",
+        _of_threads,
+        lambda number, target: number > target.registers_per_processor,
+        "TOOL003",
+        "the registers of a block of so many threads are {number}, more than an SM has",
+        "say __launch_bounds__(threads) at the kernel, so that the compiler spares registers, or take fewer threads",
     ),
     _Limit(
         r"(?<![\w.])(\d{3,4}) registers(?: each| per thread| a thread|/thread)",

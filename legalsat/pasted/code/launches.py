@@ -20,7 +20,8 @@ from legalsat.targets import Target
 
 MOST_LAUNCHES, MOST_THREADS, MOST_OF_AXES = 16, 1024, (1024, 1024, 64)
 STATIC_BYTES = 48 * 1024  # that a launch takes without asking first
-_LAUNCH = re.compile(r"\b(?P<name>\w+)\s?(?:<[^<>;{}]{1,400}>)?\s?<<<(?P<given>[^;]{1,400}?)>>>")
+_LAUNCH = re.compile(r"(?:\b(?P<name>\w+)\s?(?:<[^<>;{}]{1,400}>)?\s?)?<<<(?P<given>[^;]{1,400}?)>>>")
+_PRINTED = re.compile(r"\((?:\d{1,10}(?:, ?\d{1,10}){0,2})\)")  # as cuda-gdb prints a grid or a block
 _DIM3 = re.compile(r"\bdim3\s+(?P<name>\w+)\s?(?:=\s?(?:dim3)?\s?)?[({](?P<sizes>[^;]{1,300}?)[)}]\s?(?=[;,])")
 _DECLARED = re.compile(r"\bdim3\s+(?P<more>[^;]{1,400});")
 _MEMBER = re.compile(r"\b(?P<name>\w+)\.(?P<axis>[xyz])\s?=\s?(?P<size>[^;=]{1,120});")
@@ -46,7 +47,7 @@ def launched(text: str, target: Target, *, failed: bool) -> list[Judged]:
     found: dict[str, Judged] = {}
     for match in islice(_LAUNCH.finditer(text), MOST_LAUNCHES):
         given = arguments_of(match["given"])
-        said = f"launch of {match['name']}<<<{', '.join(given)}>>>"
+        said = f"launch of {match['name'] or 'the kernel'}<<<{', '.join(given)}>>>"
         broken = [
             *_of_grid(_axes(given[0], names, sizes), said),
             *(_of_block(_axes(given[1], names, sizes), said) if len(given) > 1 else ()),
@@ -81,7 +82,7 @@ def _axes(words: str, names: Mapping[str, int], sizes: Mapping[str, tuple[int | 
     inner = re.fullmatch(r"(?:dim3)?\s?[({](?P<sizes>.{1,300})[)}]", words)
     if words in sizes:
         return sizes[words]
-    if inner is not None and words.startswith(("dim3", "{")):
+    if inner is not None and (words.startswith(("dim3", "{")) or _PRINTED.fullmatch(words)):
         return tuple(_number(size, names) for size in arguments_of(inner["sizes"]))
     return (_number(words, names),)
 

@@ -164,7 +164,7 @@ CAUSES = (
         r"(?:align|multiple|divisib).{0,60}\b(?:128|16)\b|\b(?:128|16)[- ]?b(?:ytes?)?.{0,24}align",
         "the shared memory of a copy does not begin at a multiple of 128 bytes",
         "begin each buffer of a box at a multiple of 128 bytes of shared memory, 1024 with swizzle 128B",
-        unless=r"stride|exceed|size of the tile|inner|global|last dim",
+        unless=r"stride|exceed|size of the tile|inner|global|last dim|previous declaration",
     ),
     Cause(
         "COPY005",
@@ -320,6 +320,17 @@ CAUSES = (
         "the tile's rows are no multiple of those that one instruction multiplies",
         "take a tile whose rows are a multiple of the instruction's for each of its warps: 16 of mma, 64 of wgmma",
         unless=r"tcgen|umma|sm_?100",
+    ),
+    Cause(
+        "VEC003",
+        r"vectori[sz]|\bvec_?(?:size|len|width|elem)|(?:float|double|half|int|uint|bf16x|bfloat16x)[248]\b|"
+        r"per_?thread|elements per (?:thread|load|access|vector)|quant_|quantize_|(?:rms|layer)_?norm|conv1d|rotary|"
+        r"\brope\b",
+        r"(?:divisib|multiple).{0,60}\b(?:2|4|8|16)\b|%\s?(?:2|4|8|16|vec_?\w*)\s?[!=]=\s?0",
+        "the elements are no multiple of those that a thread moves at once",
+        "pad the dimension to that multiple, or take vectors of fewer elements, one for the last few",
+        unless=r"\btma|tensor ?_?map|descriptor|stride|gemm|\bmma|wgmma|scaled_mm|mat_?[ab12]\b|align|address|pointer|"
+        r"threads|warps|block_?size",
     ),
     Cause(
         "TMA005",

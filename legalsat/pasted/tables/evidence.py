@@ -117,6 +117,9 @@ CONCEPTS = {
     "small": r"small(?:er)? (?:inputs?|sizes?|shapes?|batch\w*|tensors?)|short (?:prompts?|sequences?)",
     "slow": r"slow\w*|speed\w*|perf\w*|latency|throughput|times? (?:longer|faster)|too long|bandwidth",
     "dependent": r"griddepcontrol\w*|launch_pdl|programmatic\w*|pdl|gdc_\w+|launch_dependents|dependent launch\w*",
+    "otherdev": r"cuda:[1-9]|device[_ ](?:id )?[1-9]|(?:not|isn't|other than|except|only|but|!=)\W{0,3}(?:\w+ ){0,4}"
+    r"(?:cuda|gpu|device)[: _]?0|set[ _]device|device[ _]?guard|current[ _]device|(?:another|other|wrong|different) "
+    r"(?:gpus?|devices?)(?! (?:cards?|works?))",
     "outstanding": r"drain\w*|exits? .{0,40}(?:store|copy)|store .{0,40}exit\w*",
 }
 # What is told of a failure with this cause: what is seen, of what kind of kernel, and what its code does or lacks.

@@ -43,6 +43,14 @@ FAULT_CHECKS = (
         _FAILING,
     ),
     Sentence(
+        "the compiler",
+        r"operand #\d+ does not dominate this use|Instruction does not dominate all uses|op does not have expected "
+        r"attribute|Broken (?:module|function) found, compilation aborted",
+        "TOOL014",
+        "a pass of the compiler wrote code that its own verifier refuses, so the fault is its own",
+        _FAILING,
+    ),
+    Sentence(
         "ptxas",
         r"(?P<stores>[1-9]\d{0,8}) bytes spill stores, (?P<loads>\d{1,9}) bytes spill loads",
         "TOOL015",

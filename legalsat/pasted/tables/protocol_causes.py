@@ -19,9 +19,10 @@ PROTOCOL_CAUSES = (
         r"\bregisters?\b|setmaxn?reg\w*|reg_(?:de)?alloc",
         r"exceed|over-?subscri|too many|not enough|insufficient|hang|deadlock|stuck|cannot proceed|only accepts|"
         r"must be|more .{0,20}than|out of|run out|no (?:more )?registers|fail\w* to launch|launch fail",
-        "the warps ask for more registers than they were launched with, or for a number that setmaxnreg has not",
-        "take 24 to 256 registers in steps of 8 for each warpgroup, all of them together no more than the threads of "
-        "the block begin with (__launch_bounds__, maxnreg), and give some back before others take more",
+        "more registers are asked for than there are: by the threads of a block together, or by setmaxnreg than its "
+        "warps began with",
+        "take fewer threads, or say __launch_bounds__; with setmaxnreg 24 to 256 in steps of 8 for each warpgroup, all "
+        "of them together no more than the block begins with, and give some back before others take more",
         unless=r"spill(?!.{0,40}fail)|descriptor|warning: unused|register (?:tile|vector|layout|shape|array|bitwidth)|"
         r"accumulator register|registers? for a\b",
     ),
