@@ -44,7 +44,6 @@ from legalsat.view.show import duration
 TARGET, COUNT, SEED = "h200", 200, 7
 MOVEMENTS, PRODUCTS, LAUNCHES = "movements", "products", "launches"
 Compared = tuple[str, Any, Any]
-STEPS = (7, 10)  # which of the launch's numbers are C's, behind extents, tiles, A's pitch, and before that, scales
 Piece = tuple[str, int, int]  # kind, seed and number
 
 
@@ -108,7 +107,8 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     numbers = [given.value for given in launch.arguments if isinstance(given, NumberArgument)]
     yield "extents, launch", [m, n, asked.k], numbers[:3]
     if kernel.store == "elements":
-        yield "steps of C, launch", sorted(asked.c.strides), sorted(numbers[i] for i in STEPS)
+        pitches = [one.value for one in launch.arguments if isinstance(one, NumberArgument) and one.type == "i64"]
+        yield "steps of C, launch", sorted(asked.c.strides), sorted(pitches[1:3])  # behind the first operand's
     yield from compared_relayouts(plan, kernel, made)
 
     yield from _proven(plan, text, boxed, asked_for, given)
