@@ -172,5 +172,5 @@ def test_granules_beyond_what_coordinates_name_are_not_asked_for() -> None:
 
 def test_other_backends_name_what_they_lack() -> None:
     gemm, kernel = one_of_each()[0]
-    with pytest.raises(LegalSatError, match=r"ptx has no row for .*, and cute has one"):
-        require_rows("ptx", gemm, kernel)
+    with pytest.raises(LegalSatError, match=r"triton has no row for .*, and cute has one"):
+        require_rows("triton", gemm, kernel)

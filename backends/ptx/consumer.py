@@ -20,7 +20,47 @@ BY_ROWS, BY_GROUPS = 1, 2  # of `KernelNumbers.scaled_by`
 BEYOND = 1 << 30  # a row that no slices of k have
 
 
-class OfTile:
+class Warps:
+    """Warps of a role, and what lanes of them say to CTAs that share what is loaded.
+
+    Args:
+        cta: theirs. thread: its number in the warpgroup.
+    """
+
+    def __init__(self, cta: Cta, thread: str) -> None:
+        text = cta.text
+        self.text, self.cta, self.plan, self.thread = text, cta, cta.plan, thread
+        self.warp, self.lane = text.div(thread, LANES), text.rem(thread, LANES)
+        self.leader = text.when("eq.s32", self.lane, 0)
+        self._speaks, self._peer = self.leader, ""
+
+    def speak(self, operands: str) -> None:
+        """Find which lanes tell CTAs that a stage of "A", "B" or "AB" is free: those along m, then those along n."""
+        text, cta, (down, across) = self.text, self.cta, (self.plan.cluster_m, self.plan.cluster_n)
+        along_m = down if "B" in operands else 1
+        sharing = along_m + (across if "A" in operands else 1) - 1
+        if sharing == 1:
+            return
+        below = text.when("lt.s32", self.lane, along_m)
+        m = text.put("selp.b32", self.lane, cta.rank_m, below) if along_m > 1 else cta.rank_m
+        further = text.rem(text.add(text.add(cta.rank_n, self.lane), across + 1 - along_m), across)
+        n = text.put("selp.b32", cta.rank_n, further, below)
+        self._speaks, peer = text.when("lt.s32", self.lane, sharing), text.mad(n, down, m)
+        self._peer = str(peer)
+
+    def release(self, barrier: str, stage: Value) -> None:
+        """Say to all CTAs whose loads come here that the warp is done with a stage."""
+        text, at = self.text, self.cta.barrier(barrier, stage)
+        if not self._peer:
+            text.do(f"@{self._speaks} mbarrier.arrive.shared::cta.b64 _, {at}")
+            return
+        with text.only(self._speaks):
+            register, _, offset = at.strip("[]").partition("+")
+            there = text.put("mapa.shared::cluster.u32", text.add(register, int(offset)), self._peer)
+            text.do(f"mbarrier.arrive.shared::cluster.b64 _, [{there}]")
+
+
+class OfTile(Warps):
     """Where a consumer's threads are in a tile.
 
     Args:
@@ -35,10 +75,8 @@ class OfTile:
     atom_rows = BLOCK_ROWS
 
     def __init__(self, cta: Cta, element: str, group: str, thread: str, rows: int) -> None:
-        text, plan = cta.text, cta.plan
-        self.text, self.cta, self.plan, self.group, self.thread = text, cta, plan, group, thread
-        self.warp, self.lane = text.div(thread, LANES), text.rem(thread, LANES)
-        self.leader = text.when("eq.s32", self.lane, 0)
+        super().__init__(cta, thread)
+        text, plan, self.group = cta.text, cta.plan, group
         # Of the tile: all rows of the warpgroup, and of its first atom those of the warp.
         self.group_row = 0 if plan.ping_pong else text.mul(group, plan.atoms * BLOCK_ROWS)
         self.row = text.mad(self.warp, rows, self.group_row)
@@ -85,31 +123,6 @@ class Consumer(OfTile):
         self._constants = self._instruction.immediates(*kernel.majors, from_registers=plan.realign)
         self._adds = text.when("eq.s32", 0, 0)
         self._scale = self.scales()
-        self._speaks, self._peer = self._peers()
-
-    def _peers(self) -> tuple[str, Value]:
-        """Return which lanes tell CTAs that a stage is free, and which CTA: those along m, then those along n."""
-        text, cta = self.text, self.cta
-        along_m, along_n, _ = cta.program.cluster
-        sharing = self.plan.cluster_m + self.plan.cluster_n - 1
-        if sharing == 1:
-            return self.leader, 0
-        below = text.when("lt.s32", self.lane, along_m)
-        m = text.put("selp.b32", self.lane, cta.rank_m, below)
-        further = text.rem(text.add(text.add(cta.rank_n, self.lane), along_n + 1 - along_m), along_n)
-        n = text.put("selp.b32", cta.rank_n, further, below)
-        return text.when("lt.s32", self.lane, sharing), text.mad(n, along_m, m)
-
-    def release(self, barrier: str, stage: Value) -> None:
-        """Say to all CTAs whose loads come here that the warp is done with a stage."""
-        text, at = self.text, self.cta.barrier(barrier, stage)
-        if self.plan.cluster_m * self.plan.cluster_n == 1:
-            text.do(f"@{self._speaks} mbarrier.arrive.shared::cta.b64 _, {at}")
-            return
-        with text.only(self._speaks):
-            register, _, offset = at.strip("[]").partition("+")
-            there = text.put("mapa.shared::cluster.u32", text.add(register, int(offset)), self._peer)
-            text.do(f"mbarrier.arrive.shared::cluster.b64 _, [{there}]")
 
     # Accumulators.
 

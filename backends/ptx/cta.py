@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from legalsat.backends.kernel_numbers import KernelNumbers
@@ -9,6 +10,7 @@ from legalsat.backends.ptx.groups import TILE, group_of, told
 from legalsat.backends.ptx.text import MAP_BYTES, Text, Value, address, braced
 from legalsat.extract.kernels.kernel_memory import BARRIER_BYTES
 from legalsat.extract.kernels.product_maps import ROW_BYTES, WRAPS
+from legalsat.plans.product_kernel import LINES_ALIKE
 from legalsat.program.kernel import KernelProgram
 from legalsat.targets import GRANULE_BYTES
 
@@ -18,6 +20,8 @@ COMMON = {
     **dict.fromkeys(("a", "a_pitch", "c", "c_pitch", "scale_a", "scale_b", "a_hint", "b_hint"), "u64"),
 }
 STEP = "c_step"  # where elements of C lie apart: elements from column to column
+# Bytes: maps of members that begin anywhere are one for each start in a granule, and as many more.
+MOST_STARTS = 2 * GRANULE_BYTES
 
 
 def parameters(plan: KernelNumbers, *, apart: bool) -> dict[str, str]:
@@ -30,7 +34,10 @@ def parameters(plan: KernelNumbers, *, apart: bool) -> dict[str, str]:
     axes = range(plan.batch)
     found = COMMON | {f"batch_{i}": "u32" for i in axes} | {f"c_step_{i}": "u64" for i in axes}
     found |= {STEP: "u64"} if apart else {}
-    return found | ({"ends": "u64", "groups": "u32"} if plan.groups else {})
+    found |= {"ends": "u64", "groups": "u32"} if plan.groups else {}
+    found |= {"b": "u64", "b_pitch": "u64"} if plan.aligned_a or plan.aligned_b else {}
+    loose = [name for name, one in (("a", plan.loose_a), ("b", plan.loose_b)) if one]
+    return found | {f"{name}_step_{i}": "u64" for name in loose for i in range(plan.batch or 1)}
 
 
 class Ring:
@@ -100,7 +107,15 @@ class Cta:
 
     def __init__(self, text: Text, plan: KernelNumbers, program: KernelProgram, types: dict[str, str]) -> None:
         self.text, self.plan, self.program, self._types = text, plan, program, types
-        self.maps = 1 if not plan.phases else plan.phases  # of A
+        self.maps = 1 if not plan.phases else plan.phases  # of A, of rows that are realigned
+        starts = MOST_STARTS // plan.element_bytes
+        self.maps_a, self.maps_b = (
+            starts if loose else LINES_ALIKE if aligned else one
+            for loose, aligned, one in (
+                (plan.loose_a, plan.aligned_a, self.maps),
+                (plan.loose_b, plan.aligned_b, 1),
+            )
+        )
         along_m, along_n, _ = program.cluster
         ctas = program.ctas
         # Of the first CTA: those that share A with it, and B.
@@ -158,7 +173,7 @@ class Cta:
         rows = text.least(text.sub(tiles_m or self.parameter("tiles_m"), first), group)
         within = text.rem(number, strip)
         along_m, along_n = text.add(first, text.rem(within, rows)), text.div(within, rows)
-        phase, shift = self._phase(along_m)
+        phase, shift = self._phase(along_m, found)
         if plan.phase_tiles:
             along_m = text.div(along_m, self.maps)
         m = text.mul(text.mad(along_m, plan.cluster_m, self.rank_m), plan.tile_m)
@@ -257,20 +272,52 @@ class Cta:
             text.do(f"mov.b32 {found}, {text.add(k_tiles, int(plan.realign))}")
         return found
 
-    def _phase(self, along_m: Value) -> tuple[Value, Value]:
+    def _phase(self, along_m: Value, tile: Tile) -> tuple[Value, Value]:
         """Return the phase of a tile's rows, and the elements that lie before them in their granule."""
         text = self.text
         if not self.plan.phase_tiles:
             return 0, 0
         phase = text.rem(along_m, self.maps)
-        late = self.late(phase)
+        late = self.late("A", phase, tile)
         return phase, text.div(late, self.plan.element_bytes)
 
-    def late(self, row: Value) -> Value:
-        """Return the bytes that lie before a row of A in its granule."""
-        text = self.text
-        pitch = text.put("mul.lo.s32", text.narrow(self.parameter("a_pitch")), row)
-        return text.rem(text.add(pitch, text.narrow(self.parameter("a"))), GRANULE_BYTES)
+    def late(self, operand: str, line: Value, tile: Tile | None = None) -> Value:
+        """Return the bytes in front of a line of A, or of B, in its granule, of a tile's member if that is told."""
+        text, name = self.text, operand.lower()
+        pitch = text.put("mul.lo.s32", text.narrow(self.parameter(f"{name}_pitch")), line)
+        late = text.add(pitch, text.narrow(self.parameter(name)))
+        front = self._in_front(operand, tile) if tile is not None else ""
+        return text.rem(text.add(late, text.narrow(front)) if front else late, GRANULE_BYTES)
+
+    def _in_front(self, operand: str, tile: Tile) -> str:
+        """Return a register with the bytes in front of a tile's member, "" where members begin at whole granules."""
+        text, found = self.text, ""
+        if not (self.plan.loose_a if operand == "A" else self.plan.loose_b):
+            return found
+        for i, one in enumerate(tile.member):
+            step = self.parameter(f"{operand.lower()}_step_{i}")
+            found = text.put("mad.lo.s64", step, text.wide(one), found or 0, kind="d")
+        return found
+
+    def begins(self, operand: str, tile: Tile, alike: int, phase: Value) -> tuple[Value, tuple[Value, ...]]:
+        """Return by which map lines of a phase come, of `alike`, and the coordinates of the tile's member in it.
+
+        Of a member that begins anywhere there is one for each start in a granule, and as many more for phases that have
+        a line less; its coordinate is the granule.
+        """
+        text, plan, name = self.text, self.plan, operand.lower()
+        front = self._in_front(operand, tile)
+        if not front:
+            return phase, tile.member[::-1][: plan.a_axes if operand == "A" else plan.b_axes]
+        along_k = plan.a_k_major if operand == "A" else plan.b_k_major
+        lines = self.parameter("k" if not along_k else "m" if operand == "A" else "n")
+        first = text.put("and.b64", self.parameter(name), GRANULE_BYTES - 1, kind="d")
+        at = text.put("mad.lo.s64", self.parameter(f"{name}_pitch"), text.wide(phase), first, kind="d")
+        at = text.put("add.s64", at, front, kind="d")
+        fewer = text.put("selp.b32", GRANULE_BYTES, 0, text.when("ge.s32", phase, text.rem(lines, alike)))
+        start = text.add(text.rem(text.narrow(at), GRANULE_BYTES), fewer)
+        granule = text.narrow(text.put("shr.u64", at, GRANULE_BYTES.bit_length() - 1, kind="d"))
+        return text.div(start, plan.element_bytes), (granule,)
 
     def _along_k(self, shift: Value) -> tuple[Value, Value, Value, Value]:
         """Return the elements of a tile along k, all k-tiles, and how many of them the CTA has, from which one on."""
@@ -287,10 +334,9 @@ class Cta:
         """Load the CTA's share of A or B."""
         text, plan = self.text, self.plan
         k = text.mul(text.add(tile.first_k, k_tile), plan.tile_k)
-        axes = plan.a_axes if operand == "A" else plan.b_axes
-        beyond = tile.member[::-1][:axes]
+        wrapped: tuple[Value, ...] = ()
         if plan.k_cut:  # by a map that ends where the group does
-            k, beyond = text.add(text.sub(WRAPS, text.sub(tile.end, tile.begin)), k), (tile.end, WRAPS)
+            k, wrapped = text.add(text.sub(WRAPS, text.sub(tile.end, tile.begin)), k), (tile.end, WRAPS)
         full, stage = self.barrier(barrier, ring.stage), self.stage(ring)
         if operand == "A":
             sharing, mine = plan.cluster_n, self.rank_n
@@ -300,29 +346,42 @@ class Cta:
             sharing, mine = plan.cluster_m, self.rank_m
             boxes, parts, rows, size, at = plan.b_boxes, plan.b_parts, plan.b_box_rows, plan.b_box_bytes, plan.b_offset
             along_k, start, k = plan.b_k_major, tile.n, text.sub(k, tile.shift)
-        share, hint = boxes // sharing, self.parameter("a_hint" if operand == "A" else "b_hint")
-        cast, ranks = "", ""
-        if sharing > 1:
-            ranks = ", " + text.put("cvt.u16.u32", self._sharing(operand), kind="h")
-            cast = ".multicast::cluster"
+        share, bring = boxes // sharing, self.bringing(operand, full)
         for i in range(share):
             box = text.mad(mine, share, i)
             part, block = (text.div(box, boxes // parts), text.rem(box, boxes // parts)) if parts > 1 else (0, box)
             to = text.add(stage, text.mad(block, rows * ROW_BYTES, text.mad(part, size, at)))
             row, late = text.mad(block, rows, start), text.mad(part, plan.tile_k // parts, k)
-            number: Value = self.maps if operand == "B" else tile.phase
+            phase: Value = 0 if operand == "B" else tile.phase
             if operand == "A" and plan.realign:  # a box for each phase
-                number, row = box, text.div(start, self.maps)
-            corner = (*((k, row) if along_k else (row, late)), *beyond)
+                phase, row = box, text.div(start, self.maps)
+            number, member = self.begins(operand, tile, self.maps, phase)
+            bring(to, number, (*((k, row) if along_k else (row, late)), *(wrapped or member)))
+
+    def bringing(self, operand: str, full: str) -> Callable[[Value, Value, tuple[Value, ...]], None]:
+        """Return what loads a box of A, or of B, to all CTAs that share it: to where, by which map, from where."""
+        text, hint, first = self.text, self.parameter(f"{operand.lower()}_hint"), self.maps_a if operand == "B" else 0
+        cast, ranks = "", ""
+        if (self.plan.cluster_n if operand == "A" else self.plan.cluster_m) > 1:
+            ranks = ", " + text.put("cvt.u16.u32", self._sharing(operand), kind="h")
+            cast = ".multicast::cluster"
+
+        def bring(to: Value, number: Value, corner: tuple[Value, ...]) -> None:
             text.do(
                 f"cp.async.bulk.tensor.{len(corner)}d.shared::cluster.global.mbarrier::complete_tx::bytes{cast}"
-                f".L2::cache_hint "
-                f"[{to}], [{self.map(number)}, {braced(map(self._register, corner))}], {full}{ranks}, {hint}"
+                f".L2::cache_hint [{to}], "
+                f"[{self.map(text.add(number, first))}, {braced(map(self._register, corner))}], {full}{ranks}, {hint}"
             )
 
-    def sharers(self) -> str:
-        """Return a register with the mask of the CTAs whose loads come here, and this one's own."""
-        both = self.text.put("or.b32", self._sharing("A"), self._sharing("B"))
+        return bring
+
+    def sharers(self, operands: str) -> str:
+        """Return a register with the mask of the CTAs whose loads of some operands come here, "" if only its own do."""
+        sharing = [name for name, size in (("A", self.plan.cluster_n), ("B", self.plan.cluster_m)) if size > 1]
+        masks = [self._sharing(name) for name in operands if name in sharing]
+        if not masks:
+            return ""
+        both = masks[0] if len(masks) == 1 else self.text.put("or.b32", *masks)
         return self.text.put("cvt.u16.u32", both, kind="h")
 
     def _sharing(self, operand: str) -> Value:

@@ -37,7 +37,7 @@ def emit(gemm: Gemm, kernel: ProductKernel, architecture: str = "") -> str:
     cta = Cta(text, plan, program, types)
     entry(cta, kernel, gemm)
     text.do("ret")
-    maps = (cta.maps + 1 + (cta.maps if plan.phase_tiles else 1)) * MAP_BYTES
+    maps = (cta.maps_a + cta.maps_b + (cta.maps if plan.phase_tiles else 1)) * MAP_BYTES
     rows, columns, _ = kernel.tile
     entries = [f".param .align {MAP_ALIGNMENT} .b8 maps[{maps}]"]
     entries += [f".param .{kind} {name}" for name, kind in types.items()]

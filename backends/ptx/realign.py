@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from legalsat.backends.ptx.consumer import GRANULE, SWIZZLE_ROW, Consumer
-from legalsat.backends.ptx.cta import Ring
+from legalsat.backends.ptx.cta import Ring, Tile
 from legalsat.backends.ptx.descriptors import moved
 from legalsat.backends.ptx.text import Value, braced
 from legalsat.plans.product_kernel import BLOCK_ROWS
@@ -37,8 +37,9 @@ class Realigner:
     multiplication under way still reads the old values.
     """
 
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: Consumer, tile: Tile) -> None:
         self.text, self.plan, self.consumer, self.cta = consumer.text, consumer.plan, consumer, consumer.cta
+        self._tile = tile
         self._rows = [
             [self._found(self.text.div(self.text.add(consumer.row, atom * BLOCK_ROWS + half * ALIKE), ALIKE))
              for half in range(2)]
@@ -54,7 +55,7 @@ class Realigner:
         """Return how a thread reads its row of eight of a phase, the ones of such a number in the tile."""
         text, steps, maps = self.text, self.plan.steps, self.cta.maps
         g, t, phase = text.div(self.consumer.lane, 4), text.rem(self.consumer.lane, 4), text.rem(some, maps)
-        late = self.cta.late(phase)
+        late = self.cta.late("A", phase, self._tile)
         row = text.add(text.mad(phase, self.plan.tile_m // maps, text.mul(text.div(some, maps), ALIKE)), g)
         shift = text.mul(text.rem(late, WORD), 8)
         offsets: list[list[Value]] = [[] for _ in range(steps)]

@@ -13,9 +13,10 @@ from typing import Any
 
 from legalsat.backends.known_stages import require_whole_turns
 from legalsat.backends.lacking import Asked, row_of
-from legalsat.backends.ptx.consumer import LANES, Consumer, OfTile
+from legalsat.backends.ptx.consumer import LANES, Consumer, OfTile, Warps
 from legalsat.backends.ptx.cta import Cta, Ring, Tile
 from legalsat.backends.ptx.groups import find_groups
+from legalsat.backends.ptx.lines import align_lines, load_lines
 from legalsat.backends.ptx.realign import Realigner
 from legalsat.backends.ptx.store import Store
 from legalsat.backends.ptx.store_elements import ByElements
@@ -63,6 +64,7 @@ class Warpgroup:
     first: str  # the predicate of its first thread
     rings: dict[str, Ring] = field(default_factory=dict)
     k_tile: Value = 0
+    warps: Warps | None = None
     consumer: OfTile | None = None
     issuer: Issuer | None = None
     out: Store | None = None
@@ -109,10 +111,10 @@ class Scope:
         return self.own.consumer
 
     @property
-    def leader(self) -> str:
-        """The predicate of the first lane of a consumer's warp."""
-        assert self.own.consumer is not None
-        return self.own.consumer.leader
+    def warps(self) -> Warps:
+        """Those of a role that is not one thread's."""
+        assert self.own.warps is not None
+        return self.own.warps
 
     @property
     def out(self) -> Store:
@@ -200,9 +202,14 @@ def _role(scope: Scope) -> None:
     if role.one_thread:
         _by_one(scope)
         return
-    kind = Fetcher if scope.kernel.issues else Consumer
-    own.consumer = kind(cta, scope.kernel, scope.gemm.dtype.name, str(own.group), own.thread)
-    own.out = STORES[scope.kernel.store](own.consumer, stored_type(scope.gemm, scope.kernel).name)
+    if role.name == "consumer":
+        kind = Fetcher if scope.kernel.issues else Consumer
+        own.warps = own.consumer = kind(cta, scope.kernel, scope.gemm.dtype.name, str(own.group), own.thread)
+    else:
+        own.warps = Warps(cta, own.thread)
+    own.warps.speak("".join({op.operands for op in ops if isinstance(op, k.Release)}))
+    if own.consumer is not None:
+        own.out = STORES[scope.kernel.store](own.consumer, stored_type(scope.gemm, scope.kernel).name)
     scope.body(role.body)
 
 
@@ -303,18 +310,26 @@ def _expect(op: p.Expect, scope: Scope) -> None:
 
 def _load(op: k.LoadShare, scope: Scope) -> None:
     assert scope.tile is not None
-    scope.cta.load(op.operand, scope.item(op.at), op.barrier, scope.tile, scope.own.k_tile)
+    ring, k_tile = scope.item(op.at), scope.own.k_tile
+    if op.lines:
+        load_lines(scope.cta, scope.kernel, op.operand, ring, op.barrier, scope.tile, k_tile)
+    else:
+        scope.cta.load(op.operand, ring, op.barrier, scope.tile, k_tile)
+
+
+def _align(op: k.AlignLines, scope: Scope) -> None:
+    assert scope.tile is not None
+    align_lines(scope.cta, scope.kernel, op.operand, scope.item(op.at), scope.tile, scope.own.thread)
 
 
 def _release(op: k.Release, scope: Scope) -> None:
     ring = scope.own.rings[op.at.cursor]
-    scope.mine.release(op.barrier, ring.before if op.at.offset else ring.stage)
+    scope.warps.release(op.barrier, ring.before if op.at.offset else ring.stage)
 
 
 def _arrive(op: p.Arrive, scope: Scope) -> None:
-    scope.text.meet_lanes()
     at = scope.cta.barrier(op.barrier, scope.item(op.at).stage)
-    scope.text.do(f"@{scope.leader} mbarrier.arrive.shared::cta.b64 _, {at}")
+    scope.text.do(f"@{scope.warps.leader} mbarrier.arrive.shared::cta.b64 _, {at}")
 
 
 def _multiply(op: p.Multiply, scope: Scope) -> None:
@@ -332,7 +347,7 @@ def _commit_to(op: p.CommitTo, scope: Scope) -> None:
 
 def _release_done(op: k.ReleaseDone, scope: Scope) -> None:
     assert scope.own.issuer is not None
-    scope.own.issuer.commit(scope.cta.barrier(op.barrier, scope.item(op.at).stage), to_all=True)
+    scope.own.issuer.commit(scope.cta.barrier(op.barrier, scope.item(op.at).stage), scope.cta.sharers(op.operands))
 
 
 def _find_columns(op: k.FindColumns, scope: Scope) -> None:
@@ -365,32 +380,31 @@ def _commit(op: p.Commit, scope: Scope) -> None:
     if op.family == "wgmma":
         scope.text.do("wgmma.commit_group.sync.aligned")
     else:
-        scope.text.do(f"@{scope.leader} cp.async.bulk.commit_group")
+        scope.text.do(f"@{scope.warps.leader} cp.async.bulk.commit_group")
 
 
 def _wait_group(op: p.WaitGroup, scope: Scope) -> None:
     if op.family == "wgmma":
         scope.text.do(f"wgmma.wait_group.sync.aligned {op.pending}")
     else:
-        scope.text.do(f"@{scope.leader} cp.async.bulk.wait_group{'.read' * op.read} {op.pending}")
+        scope.text.do(f"@{scope.warps.leader} cp.async.bulk.wait_group{'.read' * op.read} {op.pending}")
         scope.text.meet_lanes()
 
 
 FENCES = {
+    "proxy.async": "fence.proxy.async.shared::cta",
     "mbarrier_init": "fence.mbarrier_init.release.cluster",
     "wgmma": "wgmma.fence.sync.aligned",
     "tcgen05.before": "tcgen05.fence::before_thread_sync",
     "tcgen05.after": "tcgen05.fence::after_thread_sync",
 }
+FOR_OTHERS = frozenset({"proxy.async", "tcgen05.before"})  # who are told by one lane next
 
 
 def _fence(op: p.Fence, scope: Scope) -> None:
-    text = scope.text
-    if op.kind == "proxy.async":
-        text.do("fence.proxy.async.shared::cta")
-        text.meet_lanes()
-    else:
-        text.do(FENCES[op.kind])
+    scope.text.do(FENCES[op.kind])
+    if op.kind in FOR_OTHERS and scope.own.warps is not None:
+        scope.text.meet_lanes()
 
 
 def _meet(scope: Scope, how: str = "", *, alone: bool = False) -> None:
@@ -432,7 +446,8 @@ def _write(op: p.Write, scope: Scope) -> None:
 
 
 def _find_rows(op: k.FindRows, scope: Scope) -> None:
-    scope.own.rows = Realigner(scope.mine)
+    assert scope.tile is not None
+    scope.own.rows = Realigner(scope.mine, scope.tile)
 
 
 def _read_rows(op: k.ReadRows, scope: Scope) -> None:
@@ -459,6 +474,7 @@ ROWS: dict[type, Callable[[Any, Scope], None]] = {
     k.ReadRows: _read_rows,
     k.MultiplyRows: _multiply_rows,
     k.LoadShare: _load,
+    k.AlignLines: _align,
     k.Release: _release,
     k.StoreElements: lambda op, scope: scope.out.read(*scope.of_c(op)),
     k.ReadPeers: lambda op, scope: scope.out.read(*scope.of_c(op)),
@@ -489,17 +505,12 @@ ROWS: dict[type, Callable[[Any, Scope], None]] = {
 }
 
 
-def _load_lacks(op: k.LoadShare, asked: Asked) -> str:
-    return "of members that begin anywhere" if any(asked.kernel.loose) else ""
-
-
 def _use_lacks(op: p.UseSums, asked: Asked) -> str:
     return "by scales of rows" if asked.gemm.scaled == "rows" else ""
 
 
 LACKS: dict[type, Callable[[Any, Asked], str]] = {
     **dict.fromkeys((k.IfLate, k.FindRows), lambda op, asked: "of slices of k" if asked.kernel.slices > 1 else ""),
-    k.LoadShare: _load_lacks,
     k.FindGroups: lambda op, asked: "of columns" if asked.kernel.cuts == "n" else "",
     p.UseSums: _use_lacks,
 }

@@ -121,7 +121,7 @@ class ByBoxes(Held):
         """Store a box, by one lane."""
         text = self.text
         with text.only(self.consumer.leader):
-            number = text.add(self.tile.phase, self.cta.maps + 1)
+            number = text.add(self.tile.phase, self.cta.maps_a + self.cta.maps_b)
             column = text.add(self.tile.n, self.first_column(part))
             row = text.add(self.tile.m, self.row(part))
             if not self.plan.rows_cut:
@@ -209,7 +209,7 @@ class ByColumns(Held):
             row = text.add(text.add(self.tile.m, group_row), text.add(self._row, part // plan.parts * BLOCK_ROWS))
             column = text.add(self.tile.n, text.add(self._column, self.first_column(part)))
             at = text.mad(self.consumer.warp, self._box * SWIZZLE_ROW, self.buffer(buffer))
-            self.send_box(self.cta.map(self.cta.maps + 1), (row, column), at)
+            self.send_box(self.cta.map(self.cta.maps_a + self.cta.maps_b), (row, column), at)
 
 
 class ByRows(Held):

@@ -26,7 +26,6 @@ class Issuer:
         instruction = instruction_of(element, (ISSUED_ROWS, kernel.summed), kernel.majors)
         self._kind, self._word = instruction.kind, cta.text.held(instruction.word)
         self._always = cta.text.when("eq.s32", 0, 0)
-        self._ranks = cta.sharers() if cta.program.ctas > 1 else ""
 
     def multiply(self, ring: Ring, accumulator: Value, k_tile: Value) -> None:
         """Multiply a stage into an accumulator, which the tile's first instruction of all begins."""
@@ -45,9 +44,9 @@ class Issuer:
                     f"{', '.join(ends)}, {self._word}, {self._always if step else later}"
                 )
 
-    def commit(self, barrier: str, *, to_all: bool = False) -> None:
-        """Arrive on a barrier when all that was issued is done, perhaps on that of all CTAs whose loads come here."""
-        cast, ranks = (".multicast::cluster", f", {self._ranks}") if to_all and self._ranks else ("", "")
+    def commit(self, barrier: str, sharers: str = "") -> None:
+        """Arrive on a barrier when all that was issued is done, or on that of all CTAs that a mask names."""
+        cast, ranks = (".multicast::cluster", f", {sharers}") if sharers else ("", "")
         self._text.do(f"tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster{cast}.b64 {barrier}{ranks}")
 
 

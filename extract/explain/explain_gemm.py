@@ -29,7 +29,7 @@ from legalsat.logic import round_up
 from legalsat.operators import Copy
 from legalsat.operators.gemm import Gemm, judged_operands
 from legalsat.plans.plan import Plan
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import REALIGNED, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 from legalsat.view.snippets import matmul_snippets, product_snippets
@@ -161,7 +161,7 @@ def _mended(kernel: ProductKernel) -> str:
         if aligned:
             done.setdefault("aligned in shared memory", []).append(name)
     if kernel.realign != "none":
-        done.setdefault(f"realigned in {kernel.realign}", []).append(kernel.operands[kernel.slides > 0])
+        done.setdefault(REALIGNED[kernel.realign], []).append(kernel.operands[kernel.slides > 0])
     found = [f"{_list(sorted(some))} {'are' if some[1:] else 'is'} {how}" for how, some in done.items()]
     return _list(sorted(found)) if found else ""
 

@@ -308,7 +308,7 @@ class _Cluster:
         warps.open[op.family] = []
 
     def commit_to(self, warps: _Warps, op: CommitTo | k.ReleaseDone) -> None:
-        ctas = [warps.cta.rank] if isinstance(op, CommitTo) else warps.cta.shares("AB")
+        ctas = [warps.cta.rank] if isinstance(op, CommitTo) else warps.cta.shares(op.operands)
         told = [partial(self.barrier(warps, op.barrier, op.at, cta).change, arrived=1) for cta in ctas]
         warps.groups["tcgen05"].append([*warps.open["tcgen05"], *told])
         warps.open["tcgen05"] = []

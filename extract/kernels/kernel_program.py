@@ -12,7 +12,14 @@ from functools import lru_cache
 from legalsat.extract.kernels.for_extents import for_any_extents
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns, turned_columns
 from legalsat.extract.kernels.unfolded import unfolded
-from legalsat.plans.product_kernel import ALIGNER_REGISTERS, BLOCK_ROWS, WARPS, ProductKernel, row_pitch
+from legalsat.plans.product_kernel import (
+    ALIGNER_REGISTERS,
+    BLOCK_ROWS,
+    ISSUER_REGISTERS,
+    WARPS,
+    ProductKernel,
+    row_pitch,
+)
 from legalsat.program.kernel import (
     AlignLines,
     Body,
@@ -258,7 +265,7 @@ class _Program:
             Wait("full", MULTIPLIED),
             FETCH,
             Multiply("tcgen05", (("A", MULTIPLIED), ("B", MULTIPLIED)), IN_TENSOR_MEMORY, SUMMED),
-            ReleaseDone("empty", MULTIPLIED),
+            ReleaseDone("empty", MULTIPLIED, self.by_boxes),
             Advance("multiplied"),
         )
         tile: Body = (
@@ -275,7 +282,7 @@ class _Program:
             MET,
             ALLOCATED,
             FETCH,
-            Registers(self.kernel.registers[1], more=False),
+            Registers(ISSUER_REGISTERS, more=False),
             FindColumns(),
             Tiles(tile),
             ALLOCATED,
@@ -299,6 +306,8 @@ class _Program:
         )
         hand = Registers(ALIGNER_REGISTERS, more=False)
         body: Body = (hand, Tiles((KTiles(turn),), once=kernel.store == "sums"))
+        if kernel.issues:
+            return (ALLOCATED, *body, ALLOCATED)
         return (*body, self.meet, self.meet) if kernel.split > 1 else body
 
     # Clearer.

@@ -167,14 +167,22 @@ def cuts_of(form: Form, one: ProductClass, unit: str = "wgmma") -> tuple[Cut, ..
 
 def _tensor_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts of a form whose accumulators are in tensor memory."""
-    mended = any((*form.aligned, *form.loose, form.clipped, form.splits, form.realign != "none"))
-    if mended or form.store not in TENSOR_STORES or (one.ragged == "k" and one.far):
+    mended = form.clipped or form.splits or form.realign != "none"
+    if mended or form.store not in TENSOR_STORES or ((any(form.loose) or one.ragged == "k") and one.far):
+        return ()
+    if any(form.aligned) and not (_alignable(form, one) and _laid_as_wgmma_reads(form, one)):
         return ()
     if form.slices:
         return TENSOR_SLICED_CUTS if one.few else ()
     if one.ragged != "m":
         return TENSOR_CUTS
     return () if form.swapped or not _cuts_of_groups(form) else tuple(one for one in TENSOR_CUTS if one.alone)
+
+
+def _laid_as_wgmma_reads(form: Form, one: ProductClass) -> bool:
+    """Whether lines are aligned to where a swizzle of 16-byte atoms has them, as none has bytes across k."""
+    across = [aligned and major == "MN" for aligned, major in zip(form.aligned, form.majors, strict=True)]
+    return one.dtype.bytes == 2 or not any(across)
 
 
 def _cuts_of_groups(form: Form) -> tuple[Cut, ...]:

@@ -374,7 +374,8 @@ def _on_unit(
     rows, summed, warpgroups = asked.rows, asked.summed, asked.warpgroups
     if target.tcgen05 is not None:
         accumulators = np.minimum(TENSOR_ACCUMULATORS, target.tcgen05.columns // (rows // ISSUED_ROWS * summed))
-        return accumulators, *fetching(summed, asked.boxed == 0, warpgroups, target)
+        by_threads = asked.boxed == 0
+        return accumulators, *fetching(summed, by_threads, warpgroups, target, of_producer(work), work.aligning > 0)
     mending = work.aligning | asked.clipped
     wanted = of_consumers(work, result_size, overlapped=False) + scales
     consumers, producer = solved(wanted, of_producer(work), warpgroups, asked.blocks, target, mending)

@@ -15,7 +15,7 @@ import numpy as np
 from legalsat.extract.cost.kernel_columns import Numbers
 from legalsat.extract.kernels.kernel_program import NARROW_COLUMNS
 from legalsat.extract.kernels.product_maps import ROW_BYTES
-from legalsat.plans.product_kernel import ALIGNER_REGISTERS, BLOCK_ROWS, WARPGROUP, ProductKernel
+from legalsat.plans.product_kernel import ALIGNER_REGISTERS, BLOCK_ROWS, ISSUER_REGISTERS, WARPGROUP, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 
 STEP = 8  # setmaxnreg counts in these, and gives 24 at least (PTX ISA 9.0, 9.7.19.5 setmaxnreg)
@@ -100,8 +100,10 @@ class Work:
         )
 
 
-def fetching(columns: Any, by_threads: Any, warpgroups: Any, target: Target) -> tuple[Numbers, Numbers]:
-    """Return registers a thread of consumers that fetch accumulators from tensor memory, and of who loads and issues.
+def fetching(  # noqa: PLR0917 - columns of a table
+    columns: Any, by_threads: Any, warpgroups: Any, target: Target, producer: Any, mending: Any
+) -> tuple[Numbers, Numbers]:
+    """Return registers a thread of consumers that fetch accumulators from tensor memory, and of the producer.
 
     0 where they are too few for a part of C: 64 rows of a box, or 8 rows and 8 rows of all columns.
 
@@ -110,14 +112,18 @@ def fetching(columns: Any, by_threads: Any, warpgroups: Any, target: Target) -> 
         by_threads: whether threads store C.
         warpgroups: of consumers, one CTA on an SM; one more loads, and one issues.
         target: the GPU.
+        producer: registers that it is predicted to use, where one more warpgroup, `mending`, mends what boxes brought.
+        mending: whether there is one.
     """
-    each = launched_registers(warpgroups + 1, 1, target)
-    taken = np.minimum((each * (warpgroups + 2) - 2 * MOST_KEPT) // warpgroups // STEP * STEP, MOST_TAKEN)
+    each = launched_registers(warpgroups + 1 + mending, 1, target)
+    kept = np.where(mending, np.maximum(MOST_KEPT, -(-(producer + UNUSED) // STEP) * STEP), MOST_KEPT)
+    whole = each * (warpgroups + 2 + mending) - ISSUER_REGISTERS - ALIGNER_REGISTERS * mending
+    taken = np.minimum((whole - kept) // warpgroups // STEP * STEP, MOST_TAKEN)
     # A warp's 16 rows of two columns are one of each of 32 threads. What comes at once, ptxas spills of where a launch
     # gives no more (256 columns of 128).
     fetched = np.where(by_threads, columns, np.minimum(columns, ROW_BYTES)) // 2
     enough = (taken >= fetched + BESIDE.accumulator + BESIDE.rows + UNUSED) & (fetched < each)
-    return np.where(enough, taken, 0), np.where(enough, MOST_KEPT, 0)
+    return np.where(enough, taken, 0), np.where(enough, kept, 0)
 
 
 def starts_of_rows(phases: Any) -> Numbers:

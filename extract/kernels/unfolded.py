@@ -206,7 +206,7 @@ class _Unfolding:
 
     @each.register
     def _(self, op: k.ReleaseDone) -> Iterator[Operation]:
-        yield CommitTo(op.barrier, op.at, self.place.masks[0] | self.place.masks[1])
+        yield CommitTo(op.barrier, op.at, sum(1 << distance for distance in self.place.shares(op.operands)))
 
     @each.register
     def _(self, op: k.AlignLines) -> Iterator[Operation]:

@@ -19,6 +19,10 @@ LEAST_COLUMNS = 32  # of tensor memory that may be allocated, as are powers of t
 LEAST_BOX = 8  # rows of a box of an operand that is K-major: those of a swizzle's pattern
 BOXED = frozenset({"tma", "turned"})  # ways out of C by the copy engine
 TURNED = frozenset({"turned", "columns"})  # of tiles that are turned
+# In words, how rows of A, or lines of B, are multiplied that start anywhere in a granule.
+REALIGNED = {"tiles": "phase-shifted along K", "registers": "realigned in registers", "sums": "in phases of K"}
+# In words, how C leaves, where that is not the name of the way.
+STORED = {"turned": "tma, turned", "rows": "unaligned rows", "lapped": "unaligned rows that lap", "sums": "whole tiles"}
 IN_ROWS = frozenset({"rows", "lapped", "elements"})  # by threads, of rows one behind the other in shared memory
 WIDE_BOX = 64  # rows of a box of lines that are aligned, or elements side by side where they lie across k
 GROUP_ENTRY_BYTES = 8  # a group's first row and its first tile
@@ -26,6 +30,7 @@ SLID = 8  # columns of sums beyond a tile's: lines begin less than a granule ear
 LINES_ALIKE = 8  # lines after which starts lie alike, of an operand that is aligned in shared memory
 SPAN_BYTES, GRANULE = 128, 16  # of a line that a stage holds; bytes of a granule
 MOST_SPANS = 3  # side by side in a box, which has 256 elements at most (TM-09)
+ISSUER_REGISTERS = 40  # a thread of the warpgroup that issues multiplications
 ALIGNER_REGISTERS = 88  # a thread of the warpgroup that aligns: a line's granules, and where they go
 
 
@@ -344,12 +349,12 @@ class ProductKernel:
         if self.slices > 1:
             words.append(f"k in {self.slices} slices")
         if self.ping_pong:
-            words.append("warpgroups in turns")
+            words.append("ping-pong")
         if self.blocks > 1:
-            words.append(f"{self.blocks} blocks a processor")
+            words.append(f"{self.blocks} CTAs an SM")
         words += [f"{one} {name} first" for one, name in zip(self.relayouts, "AB", strict=True) if one != "none"]
         if self.realign != "none":
-            words.append(f"{'B' if self.slides else 'A'} realigned in {self.realign}")
+            words.append(f"{'B' if self.slides else 'A'} {REALIGNED[self.realign]}")
         words += [f"{name} aligned in shared memory" for name, one in zip("AB", self.aligned, strict=True) if one]
         words += ["others' k cleared in shared memory"] * self.clipped
         words += [f"members of {name} anywhere" for name, one in zip("AB", self.loose, strict=True) if one]
@@ -357,6 +362,6 @@ class ProductKernel:
             words.append("as C^T")
         if self.groups:
             words.append(f"up to {self.groups} groups {'along k' if self.ragged == 'k' else 'of rows'}")
-        store = {"turned": "tma, turned", "lapped": "rows that lap"}.get(self.store, self.store)
         through = " through one buffer" if self.by_boxes and self.buffers == 1 else ""
-        return ", ".join([*words, f"C by {store}{through}{' meanwhile' if self.overlapped else ''}"])
+        store = "split-K reduction" if self.split > 1 else STORED.get(self.store, self.store)
+        return ", ".join([*words, f"C by {store}{through}", *["overlapped epilogue"] * (self.overlapped > 0)])

@@ -112,14 +112,15 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseDone:
-    """Have tcgen05 arrive, once all that was issued is done, on the barrier of every CTA whose loads come here.
+    """Have tcgen05 arrive, once all that was issued is done, on the item's barrier of every CTA that `Release` names.
 
     Attributes:
-        barrier: such as "empty". at: the stage.
+        barrier: such as "empty". at: the stage. operands: "A" and "B", or those of them whose stage it is.
     """
 
     barrier: str
     at: At
+    operands: str = "AB"
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,8 @@ _WORDS: dict[type, Callable[[Any], str]] = {
         f"arrive on {of_item(op.barrier, op.at)} of all CTAs whose loads{_of(op.operands)} come here, once a warp"
     ),
     ReleaseDone: lambda op: (
-        f"have tcgen05 arrive on {of_item(op.barrier, op.at)} of all CTAs whose loads come here when it is done"
+        f"have tcgen05 arrive on {of_item(op.barrier, op.at)} of all CTAs whose loads{_of(op.operands)} come here "
+        "when it is done"
     ),
     Clear: lambda op: "clear accumulator i",
     StoreColumns: lambda op: f"store columns of C that lie in {of_item(op.buffer, op.at)} by threads",

@@ -9,7 +9,7 @@ from legalsat.extract.cost.cost import among_others
 from legalsat.extract.kernels.product_maps import maps_of
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_cost import ProductCost
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import REALIGNED, ProductKernel
 from legalsat.program.kernel_text import program_lines
 from legalsat.program.pipeline_text import role_lines
 from legalsat.terms.products import words
@@ -30,7 +30,6 @@ STORES = {
     "elements": "elements, each by itself",
     "sums": "way of the whole tile in shared memory",
 }
-REALIGNED = {"none": "", "tiles": ", phase-shifted K", "registers": ", realigned in registers", "sums": ", phases of k"}
 
 
 def show_gemm_plan(plan: GemmPlan, look: Look = PLAIN) -> str:
@@ -129,7 +128,8 @@ def _operands(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
     rows = [("", "comes or goes", "maps", "boxes", "swizzle", "L2 fetches")]
     for side, name, first, aligned in zip("AB", kernel.operands, kernel.relayouts, kernel.aligned, strict=True):
         realigned = side == ("B" if kernel.slides else "A")
-        shifted = ", aligned in shared memory" if aligned else REALIGNED[kernel.realign] if realigned else ""
+        shifted = ", aligned in shared memory" if aligned else ""
+        shifted = shifted or (f", {REALIGNED[kernel.realign]}" if realigned and kernel.realign != "none" else "")
         shifted += ", others' k cleared in shared memory" * kernel.clipped
         before = {"none": "", "pad": " of a padded copy", "transpose": " of a transposed copy"}[first]
         one = maps[side][0].map
