@@ -12,12 +12,12 @@ import pytest
 from lacking import proven_without, without
 
 import legalsat as ls
+from bench.conformance.kernel_launches import launches
+from bench.conformance.printed_kernel import PrintedKernel
 from bench.kernels.conformance import ptx_of
 from legalsat.analyses.protocol.typestate import check
 from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
 from legalsat.backends.cute.product import emit
-from legalsat.extract.conformance.kernel_launches import launches
-from legalsat.extract.conformance.printed_kernel import PrintedKernel
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.kernel_program import printed_program
 from legalsat.extract.kernels.product_kernels import each_kernel

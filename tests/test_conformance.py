@@ -8,6 +8,8 @@ from functools import cache
 
 import pytest
 
+from bench.conformance.kernel_launches import Launch, launches
+from bench.conformance.printed_kernel import PrintedKernel, Recorded
 from bench.kernels.conformance import Classes, classes, judged, ptx_of
 from bench.kernels.pipeline_mutants import Mutant, mutants
 from legalsat.analyses.protocol.pipeline_unroll import Value, unroll
@@ -15,8 +17,6 @@ from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
 from legalsat.backends.cute.product import emit
 from legalsat.backends.cute.program import program_for
 from legalsat.errors import InvalidInput, LegalSatError
-from legalsat.extract.conformance.kernel_launches import Launch, launches
-from legalsat.extract.conformance.printed_kernel import PrintedKernel, Recorded
 from legalsat.operators.gemm import Gemm
 from legalsat.program.pipeline import Advance, At, BarrierRing, Fence, Guard, Loop, Pipeline, Role, Trips, UseSums, Wait
 from legalsat.targets import target

@@ -13,12 +13,12 @@ from small_products import Case
 from test_conformance import unseen
 
 import legalsat as ls
+from bench.conformance.kernel_launches import launches
+from bench.conformance.printed_gluon import PrintedGluon
+from bench.conformance.printed_kernel import Recorded
 from bench.kernels.conformance import judged
 from bench.kernels.pipeline_mutants import mutants
 from legalsat.backends.triton.product_program import compiled, program_for
-from legalsat.extract.conformance.kernel_launches import launches
-from legalsat.extract.conformance.printed_gluon import PrintedGluon
-from legalsat.extract.conformance.printed_kernel import Recorded
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import WARPS, ProductKernel
 from legalsat.targets import target

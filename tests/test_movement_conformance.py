@@ -11,14 +11,14 @@ import pytest
 from test_conformance import straight
 
 import legalsat as ls
+from bench.conformance.movement_conformance import trips
+from bench.conformance.printed_movement import Moved, PrintedMovement, blocks_of
 from bench.kernels.movement_conformance import chosen, judged, printed, texts
 from bench.kernels.pipeline_mutants import Mutant, mutants, places, replaced
 from legalsat.analyses.protocol.pipeline_unroll import Value
 from legalsat.backends import program
 from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
 from legalsat.errors import InvalidInput
-from legalsat.extract.conformance.movement_conformance import trips
-from legalsat.extract.conformance.printed_movement import Moved, PrintedMovement, blocks_of
 from legalsat.operators import Move
 from legalsat.program.pipeline import CopyIn, Load, Operation, Pipeline, Store, Vectors
 

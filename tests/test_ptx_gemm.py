@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from ptx_formats import decode, encode
+from ptx_launched import multiplied
 from ptx_machine import Stuck
 from small_products import MORE, PRODUCTS, Case
-from test_ptx_kernels import multiplied
 
 import legalsat as ls
 from bench.kernels.conformance import judged

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ptx_formats import decode, encode
-from test_ptx_kernels import UNTOUCHED, launch, operands_of
+from ptx_launched import UNTOUCHED, launch, operands_of
 
 import legalsat as ls
 from bench.kernels.conformance import judged

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ptx_formats import decode, encode
+from ptx_launched import Memory, launch, operands_of
 from ptx_machine import Given, parse, run_cluster
-from test_ptx_kernels import Memory, launch, operands_of
 
 import legalsat as ls
 from bench.kernels.conformance import judged

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import legalsat as ls
+from bench.conformance.kernel_launches import RESULT, RESULT_PITCH, RESULT_STEP, launches
 from bench.kernels.conformance import judged, printed
 from bench.kernels.interpreted import drawn_numbers
 from legalsat.analyses.protocol.typestate import check
 from legalsat.backends import program
 from legalsat.errors import LegalSatError
-from legalsat.extract.conformance.kernel_launches import RESULT, RESULT_PITCH, RESULT_STEP, launches
 from legalsat.extract.cost.cost import SECTOR_BYTES
 from legalsat.extract.kernels.encoded import decoded, encoded
 from legalsat.extract.kernels.interpreter import interpret

@@ -11,9 +11,9 @@ import pytest
 from lying import product_of
 
 import legalsat as ls
+from bench.conformance.kernel_launches import launches
 from bench.kernels.interpreted import drawn_numbers, exact
 from legalsat.backends import program
-from legalsat.extract.conformance.kernel_launches import launches
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.product_kernels import each_kernel, is_kernel
 from legalsat.extract.kernels.slices import added_of, added_up

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import legalsat as ls
+from bench.conformance.kernel_launches import Launch
 from bench.kernels.conformance import printed
 from bench.kernels.interpreted import drawn_numbers, exact, small
-from legalsat.extract.conformance.kernel_launches import Launch
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.extract.kernels.product_maps import extents, result_map

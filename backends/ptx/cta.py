@@ -311,7 +311,7 @@ class Cta:
             return phase, tile.member[::-1][: plan.a_axes if operand == "A" else plan.b_axes]
         along_k = plan.a_k_major if operand == "A" else plan.b_k_major
         lines = self.parameter("k" if not along_k else "m" if operand == "A" else "n")
-        first = text.put("and.b64", self.parameter(name), GRANULE_BYTES - 1, kind="d")
+        first = text.wide(text.rem(text.narrow(self.parameter(name)), GRANULE_BYTES))
         at = text.put("mad.lo.s64", self.parameter(f"{name}_pitch"), text.wide(phase), first, kind="d")
         at = text.put("add.s64", at, front, kind="d")
         fewer = text.put("selp.b32", GRANULE_BYTES, 0, text.when("ge.s32", phase, text.rem(lines, alike)))

@@ -25,15 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from bench import pool
+from bench.conformance.kernel_launches import launches
+from bench.conformance.printed_gluon import PrintedGluon
+from bench.conformance.printed_kernel import PrintedKernel
 from bench.machine import write
 from legalsat.backends import refusal_of
 from legalsat.backends.cute.compile import OPTIONS, headers, nvcc, nvcc_version
 from legalsat.backends.cute.product import emit
 from legalsat.backends.ptx.persistent import emit as emit_ptx
 from legalsat.backends.triton.product_program import compiled, program_for
-from legalsat.extract.conformance.kernel_launches import launches
-from legalsat.extract.conformance.printed_gluon import PrintedGluon
-from legalsat.extract.conformance.printed_kernel import PrintedKernel
 from legalsat.extract.kernels.product_kernels import product_kernels
 from legalsat.extract.moved.relayouts import ways_of
 from legalsat.operators.gemm import Gemm

@@ -21,13 +21,13 @@ from random import Random
 from typing import Any
 
 import legalsat as ls
+from bench.conformance.movement_conformance import trips
+from bench.conformance.printed_movement import PrintedMovement, blocks_of
 from bench.kernels.conformance import ptx_of
 from bench.kernels.one_movement import BACKENDS, TARGET, drawn
 from bench.machine import write
 from legalsat.backends import program
 from legalsat.backends.triton import program as triton
-from legalsat.extract.conformance.movement_conformance import trips
-from legalsat.extract.conformance.printed_movement import PrintedMovement, blocks_of
 from legalsat.operators.access import MEANS
 from legalsat.runtime import Cache
 from legalsat.runtime.program import Program

@@ -94,7 +94,6 @@ def _solutions(question: Question, views: tuple[View, ...]) -> Iterator[Solution
             atom_bytes=atom_bytes(operator),
             max_stages=question.most_stages,
             max_conflicts=max_conflicts,
-            swizzles=question.swizzles,
             deadline=question.deadline,
         )
 

@@ -29,14 +29,13 @@ RING_CONSUMERS = MATRIX_CONSUMERS
 class Question:
     """An access to deliver for an operator on a target; at `deadline`, by `time.monotonic()`, the solver gives up.
 
-    Boxes have one of `swizzles`, any where none is named. `seen` is the number of the way in which both sides are seen.
+    `seen` is the number of the way in which both sides are seen.
     """
 
     operator: Move
     access: Access
     target: Target
     deadline: float | None = None
-    swizzles: tuple[str, ...] = ()
     seen: int = 0
 
     @cached_property

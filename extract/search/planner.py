@@ -101,7 +101,6 @@ class Limits:
         deadline: `time.monotonic()` at which to stop, None for none: then only work is limited, and the answer is
             the same on every machine.
         prune: whether candidates that facts bar are passed over.
-        swizzles: of boxes, by name; any when empty.
     """
 
     means: tuple[str, ...] = USUAL_MEANS
@@ -109,7 +108,6 @@ class Limits:
     rewrite: bool = True
     deadline: float | None = None
     prune: bool = True
-    swizzles: tuple[str, ...] = ()
 
 
 AS_IT_IS = Limits(means=BOXES, rewrite=False)  # boxes of the axes just as they are
@@ -280,7 +278,7 @@ def _candidates(operator: Move, target: Target, limits: Limits, *, rewrite: bool
                 continue
             if limits.deadline is not None and time.monotonic() > limits.deadline:
                 raise SolverGaveUp("time was up before any candidate was solved; give it more seconds")
-            question = Question(operator, access, target, limits.deadline, limits.swizzles)
+            question = Question(operator, access, target, limits.deadline)
             sights = len(question.sights) if limits.rewrite else 1  # each side in its own rows merges modes too
             for asked in (question, *(replace(question, seen=number) for number in range(1, sights))):
                 candidates.append(_Candidate(asked, start, _HOW[access.by].bound(asked)))
@@ -401,12 +399,6 @@ def _refusal(operator: Move, target: Target, conflicts: list[Conflict]) -> NoLeg
         found = [Question(operator, replace(access, by=BOXES[0]), target).judged()]
     nearest = min(found, key=len)
     return NoLegalLayout(f"no legal {operator} on {target}", nearest)
-
-
-@lru_cache(maxsize=256)
-def plan_swizzled(operator: Move, target: Target, swizzle: str) -> Plan:
-    """Return the cheapest plan by boxes of this swizzle alone, remembered."""
-    return plan(operator, target, Limits(means=BOXES, swizzles=(swizzle,)))
 
 
 @lru_cache(maxsize=1024)

@@ -84,7 +84,6 @@ def solve(
     atom_bytes: int = 0,
     max_stages: int = MAX_STAGES,
     max_conflicts: int | None = None,
-    swizzles: tuple[str, ...] = (),
     deadline: float | None = None,
 ) -> Solution | Conflict:
     """Return fields for the tensor maps of `views` (the load's first), or the rules that forbid any.
@@ -102,7 +101,6 @@ def solve(
         max_stages: stages of the ring at most; as many are taken as fit.
         max_conflicts: how often a shared access may repeat, where more conflicts may come with fewer boxes; as seldom
             as possible when left out.
-        swizzles: that a box may have, by name; any where none is named.
         deadline: `time.monotonic()` at which to give up, none where only the solver's effort is limited.
 
     Raises:
@@ -120,7 +118,6 @@ def solve(
             column,
             threads_read=threads_read,
             atom=atom_bytes,
-            swizzles=swizzles,
         )
         for view, a in zip(views, align, strict=True)
     ]
@@ -167,7 +164,6 @@ def _open(
     *,
     threads_read: bool,
     atom: int,
-    swizzles: tuple[str, ...],
 ) -> _Open:
     """Return the site of a view with an open number for every field that the view does not fix, and their values."""
     rank, name = len(view.extent), view.side
@@ -184,8 +180,7 @@ def _open(
     limits = _limits(view, target, column)
     box = tuple(field(f"box{i}", _divisors(n, most)) for i, (n, most) in enumerate(zip(view.tile, limits, strict=True)))
     steps = tuple(field(f"step{i}", (1,)) for i in range(rank))
-    every = range(target.tma.swizzles if target.tma else 1)
-    swizzle = field("swizzle", [code for code in every if not swizzles or SWIZZLES[code] in swizzles])
+    swizzle = field("swizzle", range(target.tma.swizzles if target.tma else 1))
     interleave = field("interleave", (INTERLEAVES.index("none"),))
     site = TmaCopy(
         tiled=True,

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from bench.conformance.kernel_conformance import conformance
+from bench.conformance.kernel_launches import Launch
 from legalsat.analyses.copy_engine import tx_bytes
 from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.analyses.ptx.text import parse
@@ -14,8 +16,6 @@ from legalsat.analyses.ptx_machine.events import Event, Recorder
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
 from legalsat.analyses.ptx_machine.program import compile_kernel
-from legalsat.extract.conformance.kernel_conformance import conformance
-from legalsat.extract.conformance.kernel_launches import Launch
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program
 from legalsat.extract.kernels.kernel_tiles import Share, Tile, TileScheduler

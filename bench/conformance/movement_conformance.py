@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bench.conformance.kernel_conformance import Matched, done_to
 from legalsat.analyses.protocol.pipeline_tables import Instruction
 from legalsat.analyses.ptx_machine.alu import FULL
 from legalsat.analyses.ptx_machine.events import Event
-from legalsat.extract.conformance.kernel_conformance import Matched, done_to
 from legalsat.extract.kernels.kernel_steps import SHARED_OUT, Items, Step, Steps, steps
 from legalsat.extract.moved.movement_tiles import NOTHING, MovedTiles
 from legalsat.logic import round_up

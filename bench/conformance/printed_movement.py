@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bench.conformance.granules_conformance import granules_conformance
+from bench.conformance.movement_conformance import ADDRESSES, movement_conformance, trips
 from legalsat.analyses.copy_engine import tx_bytes
 from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.analyses.ptx.text import parse
@@ -12,8 +14,6 @@ from legalsat.analyses.ptx_machine.alu import LANES
 from legalsat.analyses.ptx_machine.events import Event, Recorder
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.program import compile_kernel
-from legalsat.extract.conformance.granules_conformance import granules_conformance
-from legalsat.extract.conformance.movement_conformance import ADDRESSES, movement_conformance, trips
 from legalsat.plans.plan import Plan
 from legalsat.program.pipeline import Pipeline
 from legalsat.runtime.program import AddressArgument, MapArgument, NumberArgument, Recipe

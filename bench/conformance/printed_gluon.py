@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from bench.conformance.kernel_conformance import conformance
+from bench.conformance.kernel_launches import Launch
+from bench.conformance.printed_kernel import PrintedKernel, Recorded
 from legalsat.analyses.ptx_machine.alu import FULL
 from legalsat.analyses.ptx_machine.events import Event
-from legalsat.extract.conformance.kernel_conformance import conformance
-from legalsat.extract.conformance.kernel_launches import Launch
-from legalsat.extract.conformance.printed_kernel import PrintedKernel, Recorded
 from legalsat.extract.kernels.kernel_memory import RESULT, FoundMemory
 from legalsat.extract.kernels.kernel_steps import NUMBERS
 from legalsat.extract.kernels.product_maps import Placed, maps_of
