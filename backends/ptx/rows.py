@@ -328,6 +328,8 @@ def _release(op: k.Release, scope: Scope) -> None:
 
 
 def _arrive(op: p.Arrive, scope: Scope) -> None:
+    if scope.own.consumer is not None:  # others' lanes have met behind a fence
+        scope.text.meet_lanes()
     at = scope.cta.barrier(op.barrier, scope.item(op.at).stage)
     scope.text.do(f"@{scope.warps.leader} mbarrier.arrive.shared::cta.b64 _, {at}")
 
@@ -347,14 +349,16 @@ def _commit_to(op: p.CommitTo, scope: Scope) -> None:
 
 def _release_done(op: k.ReleaseDone, scope: Scope) -> None:
     assert scope.own.issuer is not None
-    scope.own.issuer.commit(scope.cta.barrier(op.barrier, scope.item(op.at).stage), scope.cta.sharers(op.operands))
+    scope.own.issuer.commit(scope.cta.barrier(op.barrier, scope.item(op.at).stage), to_all=True)
 
 
 def _find_columns(op: k.FindColumns, scope: Scope) -> None:
     if isinstance(scope.own.consumer, Fetcher):
         scope.own.consumer.find()
     else:
-        scope.own.issuer = Issuer(scope.cta, scope.kernel, scope.gemm.dtype.name, scope.cta.columns())
+        cta, sent = scope.cta, {one.operands for one in k.every(scope.role.body) if isinstance(one, k.ReleaseDone)}
+        sharers = cta.sharers("".join(sent))
+        scope.own.issuer = Issuer(cta, scope.kernel, scope.gemm.dtype.name, cta.columns(), sharers)
 
 
 def _fetch(op: k.FetchSums, scope: Scope) -> None:
@@ -398,12 +402,11 @@ FENCES = {
     "tcgen05.before": "tcgen05.fence::before_thread_sync",
     "tcgen05.after": "tcgen05.fence::after_thread_sync",
 }
-FOR_OTHERS = frozenset({"proxy.async", "tcgen05.before"})  # who are told by one lane next
 
 
 def _fence(op: p.Fence, scope: Scope) -> None:
     scope.text.do(FENCES[op.kind])
-    if op.kind in FOR_OTHERS and scope.own.warps is not None:
+    if op.kind == "proxy.async":
         scope.text.meet_lanes()
 
 

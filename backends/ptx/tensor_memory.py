@@ -19,9 +19,11 @@ class Issuer:
 
     Args:
         cta: its. kernel, element: what is multiplied, and how. columns: where the tensor memory is.
+        sharers: the mask of the CTAs whose loads come here, "" where only its own do.
     """
 
-    def __init__(self, cta: Cta, kernel: ProductKernel, element: str, columns: str) -> None:
+    def __init__(self, cta: Cta, kernel: ProductKernel, element: str, columns: str, sharers: str) -> None:
+        self._sharers = sharers
         self._text, self._cta, self._kernel, self._columns = cta.text, cta, kernel, columns
         instruction = instruction_of(element, (ISSUED_ROWS, kernel.summed), kernel.majors)
         self._kind, self._word = instruction.kind, cta.text.held(instruction.word)
@@ -44,9 +46,9 @@ class Issuer:
                     f"{', '.join(ends)}, {self._word}, {self._always if step else later}"
                 )
 
-    def commit(self, barrier: str, sharers: str = "") -> None:
-        """Arrive on a barrier when all that was issued is done, or on that of all CTAs that a mask names."""
-        cast, ranks = (".multicast::cluster", f", {sharers}") if sharers else ("", "")
+    def commit(self, barrier: str, *, to_all: bool = False) -> None:
+        """Arrive on a barrier when all that was issued is done, perhaps on that of all CTAs whose loads come here."""
+        cast, ranks = (".multicast::cluster", f", {self._sharers}") if to_all and self._sharers else ("", "")
         self._text.do(f"tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster{cast}.b64 {barrier}{ranks}")
 
 

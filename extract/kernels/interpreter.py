@@ -193,7 +193,7 @@ class _Cluster:
 
     def body(self, warps: _Warps, body: k.Body) -> Running:
         for op in body:
-            row = ROWS[type(op)](self, warps, op)
+            row = op.run(warps) if isinstance(op, k.Own) else ROWS[type(op)](self, warps, op)
             if row is not None:
                 yield from row
 

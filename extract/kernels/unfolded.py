@@ -133,6 +133,10 @@ class _Unfolding:
         yield op
 
     @each.register
+    def _(self, op: k.Own) -> Iterator[Operation]:
+        yield from op.effects(self.number)
+
+    @each.register
     def _(self, op: k.Tiles) -> Iterator[Operation]:
         if op.once:
             yield from self.body(op.body)

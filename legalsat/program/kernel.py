@@ -11,10 +11,11 @@ that it takes turns with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from legalsat.errors import LegalSatError
 from legalsat.program.pipeline import At, BarrierRing, BufferRing, Guard, Loop, Operation, SumsRing
 
 
@@ -268,8 +269,34 @@ class MeetSetup:
     """Meet all of the CTA or the cluster behind the set-up, whose fence has released its barriers; no more is."""
 
 
+class Own:
+    """An operation that says all of itself, and stands in a module of its own; printers have a row of it each.
+
+    It is a frozen dataclass. Those above say the same in tables, beside what is like them.
+    """
+
+    __slots__ = ()
+
+    def words(self) -> str:
+        """Return what it does, in words."""
+        return type(self).__name__
+
+    def effects(self, number: int) -> Iterable[Operation]:
+        """Return what the contract has to know of it, in the role of a number: what it reads, writes or uses."""
+        del number
+        return ()
+
+    def run(self, warps: Any) -> Iterator[Callable[[], bool]] | None:
+        """Do it in the interpreter: `warps` has its CTA, its number in it, the tile, and the part of C.
+
+        Where it waits, yield what says when it may go on.
+        """
+        raise LegalSatError(f"{type(self).__name__} does not say what it does; give it run")
+
+
 KernelOperation: TypeAlias = (
     Operation
+    | Own
     | Tiles
     | KTiles
     | Phases

@@ -23,6 +23,7 @@ from legalsat.program.kernel import (
     MeetSetup,
     MultiplyRows,
     Only,
+    Own,
     Parts,
     Phases,
     ReadPeers,
@@ -57,6 +58,8 @@ def _lines(body: Body, indent: str) -> Iterator[str]:
 
 def words(op: KernelOperation) -> str:
     """Return what an operation does."""
+    if isinstance(op, Own):
+        return op.words()
     own = _WORDS.get(type(op))
     text: str = own(op) if own is not None else words_of(op)  # type: ignore[arg-type]
     return text.replace("{i}", "i").replace("{other}", "j")
