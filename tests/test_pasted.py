@@ -98,6 +98,17 @@ def test_a_maps_own_object_and_other_fields_are_read() -> None:
     assert printed_maps(by_triton(replace(MAP, oob_fill="nan"), 1))[0].tensor_map.oob_fill == "nan"
 
 
+@pytest.mark.parametrize(
+    "swizzle", ["swizzle 128B", "swizzle: 128", "swizzle 3", "swizzle = CU_TENSOR_MAP_SWIZZLE_128B"]
+)
+def test_a_size_in_bytes_is_an_enum_s_name(swizzle: str) -> None:
+    """The driver numbers a swizzle of 128 bytes 3; no enum has a value as large as a size in bytes."""
+    text = f"globalDim (512,64) globalStrides (2,1024) boxDim (64,64) {swizzle} interleave 16B l2Promotion: 256"
+    found = printed_maps(text)[0].tensor_map
+    assert (found.swizzle, found.interleave, found.l2_promotion) == ("128B", "16B", "256B")
+    assert codes(text.replace("interleave 16B", "interleave 0")) == []
+
+
 def test_an_im2col_map_of_tilelang_is_read() -> None:
     text = (
         "TMA Desc Addr:   0x5580 (mod64=0)\nformat         6 (CU_TENSOR_MAP_DATA_TYPE_FLOAT16)\ndim            4\n"

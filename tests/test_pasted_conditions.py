@@ -182,6 +182,8 @@ def test_a_launch_beyond_every_gpus_limits_is_named(text: str, says: str) -> Non
         ("wgmma with N=20 fails to compile", "WGMMA008", "20 columns"),
         ("grid dim z = 70000 fails with invalid argument", "TOOL011", "70000 blocks"),
         ("__launch_bounds__(2048) is too large", "TOOL011", "2048 threads"),
+        ("invalid cluster size: cluster dims (4,1,1) grid (130,1,1)", "TOOL008", "cluster of 4 CTAs along an axis"),
+        ("gridDim=(8, 3), clusterDim=(1, 2): launch failed", "TOOL008", "cluster of 2 CTAs along an axis"),
     ],
 )
 def test_a_number_that_the_hardware_refuses_is_named_with_its_rule(text: str, code: str, says: str) -> None:
@@ -200,6 +202,12 @@ def test_numbers_that_the_hardware_takes_are_not() -> None:
         with suppress(ls.InvalidInput):
             found = {diagnostic.code for diagnostic in ls.explain(text, "h200").diagnostics}
             assert not found & {"TOOL008", "TMA005", "WGMMA008", "TOOL003"}, text
+
+
+@pytest.mark.parametrize("grid", ["grid (132, 1, 1)", "grid (130, 4, 1) or grid (128, 4, 1)", "grid of 130"])
+def test_a_cluster_that_may_divide_the_grid_is_not_refused_by_its_size(grid: str) -> None:
+    found = ls.explain(f"launch failed: invalid cluster size, cluster dims (4, 1, 1), {grid}", "h200").diagnostics
+    assert not any("along an axis" in diagnostic.message for diagnostic in found)
 
 
 # Causes in words of no known program; the code by what the documents of the rule say.

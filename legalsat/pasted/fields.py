@@ -18,6 +18,8 @@ _DRIVER_TYPES = {
     "TFLOAT32_FTZ": "tf32_ftz", "16U4_ALIGN8B": "16u4_align8b", "16U4_ALIGN16B": "16u4_align16b",
     "16U6_ALIGN16B": "16u6_align16b",
 }  # fmt: skip
+# Sizes in bytes by which enums are printed too, as the end of their names. No value of the driver's is so large.
+_BYTES = {"swizzle": (32, 64, 128), "interleave": (16, 32), "l2_promotion": (64, 128, 256)}
 _ENUM = re.compile(r"CU_TENSOR_MAP_(?:DATA_TYPE|INTERLEAVE|SWIZZLE|L2_PROMOTION|FLOAT_OOB_FILL)_")
 
 
@@ -62,7 +64,7 @@ def enum(word: str, field: str) -> int | str:
     """
     if re.fullmatch(r"\d{1,10}", word):
         value = int(word)
-        return f"{value}B" if field == "swizzle" and value in (32, 64, 128) else value
+        return f"{value}B" if value in _BYTES.get(field, ()) else value
     name = _ENUM.sub("", word.rpartition(".")[2].strip("\"'"))
     bare = re.sub(r"^(?:SWIZZLE|INTERLEAVE|L2|PROMOTION|FILL|OOB)_?|^L2_", "", name, flags=re.IGNORECASE).upper()
     if field == "dtype":

@@ -37,6 +37,10 @@ _OF_LAUNCHES = re.compile(
     r"invalid ?config|launch\w* (?:fail|error)|fail\w* to launch|(?:CUDA error|cudaError):? ?\(?9\b", re.I
 )
 _TRIPLE = r"[({\[]\s?(?:x:? ?)?(\d{1,9}),\s?(?:y:? ?)?(\d{1,9})(?:,\s?(?:z:? ?)?(\d{1,9}))?\s?[)}\]]"
+_A_GRID = re.compile(rf"\bgrid(?:_?dim\w*|[ _]size|s)?\s?[=:]?\s?(?:dim3)?{_TRIPLE}", re.I)
+_OF_CLUSTERS = re.compile(
+    r"(?:invalid|misconfigured) ?cluster|cluster_?size|launch\w* (?:fail|error)|fail\w* to launch|invalid ?config", re.I
+)
 
 
 _NAMED = re.compile(r"\b([A-Za-z_]\w{0,40}) ?= ?(\d{1,6})\b")
@@ -87,6 +91,15 @@ def _not_resident(match: re.Match[str], target: Target) -> int:
 def _least_of_launch(match: re.Match[str], target: Target) -> int:
     """Return the least extent of a grid or block, 1 where the text is about no launch: indices begin with 0 too."""
     return min(int(one) for one in match.groups() if one) if _OF_LAUNCHES.search(match.string) else 1
+
+
+def _uneven(match: re.Match[str], target: Target) -> int:
+    """Return the extent of a cluster that does not divide the only grid beside it where a launch fails, or 0."""
+    grids = {one.groups() for one in islice(_A_GRID.finditer(match.string), MOST_FOUND)}
+    if len(grids) != 1 or not _OF_CLUSTERS.search(match.string):
+        return 0
+    pairs = zip(match.groups(), grids.pop(), strict=True)
+    return next((int(one) for one, blocks in pairs if one and blocks and int(one) and int(blocks) % int(one)), 0)
 
 
 def _workgroup(match: re.Match[str], target: Target) -> int:
@@ -183,6 +196,14 @@ _LIMITS = (
         "TOOL011",
         "an axis of the launch has {number} blocks or threads, and each has one at least",
         "return before the launch where there is nothing to do",
+    ),
+    _Limit(
+        rf"\bcluster(?:_?dims?|_?shape|_?size|[ ](?:dims?|shape|size))?\s?[=:]?\s?(?:dim3)?{_TRIPLE}",
+        _uneven,
+        lambda number, target: number > 0,
+        "TOOL008",
+        "a cluster of {number} CTAs along an axis does not divide the blocks of the grid there",
+        "round the grid up to whole clusters and let CTAs past the end do nothing, or take a smaller cluster",
     ),
     _Limit(
         r"\bcooperative(?:ly)?\b[^\n]{0,300}?(?<![\w.])(?P<blocks>\d{1,6}) blocks (?:of|with|x) (?P<threads>\d{1,4}) "

@@ -282,12 +282,10 @@ def _read(block: list[tuple[str, re.Match[str]]]) -> PrintedMap:
             values[field] = (*values.get(field, ()), number(word, field))
         elif field in LISTS or field == "any_strides":
             values[field] = numbers(_bracketed(word, field, match), field)
-        elif field in _ENUMS and not re.fullmatch(r"[\d \t]+", word):
-            values[field] = enum(word, field)
+        elif field in _ENUMS:
+            values[field] = enum(str(number(word, field)) if re.fullmatch(r"[\d \t]+", word) else word, field)
         else:
             values[field] = number(word, field)
-    if "swizzle" in values and "any_strides" in values:
-        values["swizzle"] = enum(str(values["swizzle"]), "swizzle")
     columns = "pixels" in values
     lists = [len(values[field]) for field in ("global_dim", "box", "any_strides") if field in values]
     if not lists:

@@ -54,7 +54,8 @@ RESULTS = (
         r"Invalid __(?:shared|local)__ (?:read|write|atomic)|Out-of-range Shared or Local Address|"
         r"CUDBG_EXCEPTION_(?:WARP|LANE)_(?:ILLEGAL|OUT_OF_RANGE)_ADDRESS|"
         r"Illegal Memory Access|illegal memory(?! access was)(?: access(?:es)?)?|"
-        r"CUDA invalid memory access|[Mm]emory access fault|Out Of Range Address|CUDA: Error- illegal address",
+        r"CUDA invalid memory access|[Mm]emory access fault|Out Of Range Address|CUDA: Error- illegal address|"
+        "HSA_STATUS_ERROR_MEMORY_(?:APERTURE_VIOLATION|FAULT)",
     ),
     Result(702, "CUDA_ERROR_LAUNCH_TIMEOUT", "cudaErrorLaunchTimeout", "the launch timed out and was terminated"),
     Result(
@@ -63,7 +64,7 @@ RESULTS = (
         "cudaErrorIllegalInstruction",
         "an illegal instruction was encountered",
         "Warp Illegal Instruction|illegal instruction (?:error|fault|exception)s?|"
-        "CUDBG_EXCEPTION_WARP_ILLEGAL_INSTRUCTION",
+        "CUDBG_EXCEPTION_WARP_ILLEGAL_INSTRUCTION|HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION",
     ),
     Result(
         716,
