@@ -33,8 +33,8 @@ from bench.kernels import one_launch, one_movement
 from bench.machine import RESULTS
 from bench.search import programs
 from legalsat.backends import program
-from legalsat.extract.cost.cost import among_others
 from legalsat.extract.kernels.product_maps import source_maps
+from legalsat.extract.moved.relayouts import nanoseconds_of
 from legalsat.plans.product_kernel import ALIGNER_REGISTERS, ProductKernel
 from legalsat.program.pipeline import Expect, Load, Multiply, Registers, walk
 from legalsat.runtime.program import MapsArgument, NumberArgument, Program
@@ -164,7 +164,7 @@ def compared_relayouts(plan: ls.GemmPlan, kernel: ProductKernel, made: Program) 
     asked = [name.lower() for name, one in zip(kernel.operands, kernel.relayouts, strict=True) if one != "none"]
     yield "operands, relayouts", asked, [one.operand for one in plan.before]
     yield "operands, launch", asked, [one.operand for one in made.before]
-    now = [among_others(o.plan.cost.nanoseconds, exchanged=o.exchanged) for o in plan.before if not o.constant]
+    now = [nanoseconds_of(one) for one in plan.before if not one.constant]
     near = math.isclose(sum(now), plan.cost.relayouts, abs_tol=0.1 * len(now) + 0.01)
     yield "time, relayouts", True, near
     maps = dict(zip(map(str.lower, kernel.operands), source_maps(plan.operator, kernel), strict=True))

@@ -235,14 +235,18 @@ def test_what_runs_in_front_of_a_product_is_a_plan(name: str) -> None:
         source, target = memory_of(operator.source, 3), memory_of(operator.target)
         assert np.array_equal(run_plan(one.plan, source, target), moved(operator, source, target))
         assert (launched.operand, launched.constant) == (one.operand, one.constant)
-        assert launched.program == program(one.plan, "cute")
+        alone = program(one.plan, "cute")
+        assert replace(alone, recipes=launched.program.recipes) == launched.program
         (placed,) = source_maps(plan.operator, plan.kernel)[plan.kernel.operands.index(one.operand.upper())]
         pitch = max(plain(operator.target.strides)) * operator.target.dtype.bytes
         assert placed.map.global_stride == (pitch,) and placed.map.address % operator.target.align == 0
-    each = [among_others(o.plan.cost.nanoseconds, exchanged=o.exchanged) for o in plan.before if not o.constant]
+    each = [
+        among_others(one.plan.cost.nanoseconds, exchanged=one.exchanged, beside=number > 0)
+        for number, one in enumerate(one for one in plan.before if not one.constant)
+    ]
     # Each is rounded twice.
     assert plan.cost.relayouts == pytest.approx(sum(each), abs=0.2 * len(each))
-    assert "in front" in str(plan) and all(str(one.plan.granules.kernel.entry) in str(plan) for one in plan.before)  # type: ignore[union-attr]
+    assert "in front" in str(plan) and all(one.plan.granules.entry in str(plan) for one in plan.before)  # type: ignore[union-attr]
 
 
 def test_plans_of_products_are_saved_with_what_runs_in_front(tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ import legalsat as ls
 from bench import one_plan
 from bench.kernels import one_launch
 from legalsat.backends import PRODUCT_PROGRAMS, backend_of, program
-from legalsat.extract.cost.cost import among_others
 from legalsat.extract.cost.kernel_cost import kernel_cost
 from legalsat.extract.kernels.product_kernels import each_kernel
-from legalsat.extract.moved.relayouts import BY_WORDS, MEANS
+from legalsat.extract.moved.relayouts import BY_WORDS, MEANS, nanoseconds_of
 
 ODD = ls.Gemm(512, 776, 1023, "bf16", b=ls.Tensor((776, 1023), "bf16", (1023, 1)))
 FAULTS: dict[str, Callable[[Any], Any]] = {
@@ -47,7 +46,9 @@ def test_relayouts_that_run_are_those_that_a_plan_says(gpu: str, seed: int) -> N
     a, b = (ls.Tensor((rows, k), "bf16", r.choice(((k, 1), (1, rows), (2 * k, 2), (k + 8, 1)))) for rows in (m, n))
     plan = ls.synthesize(ls.Gemm(m, n, k, "bf16", a=a, b=b, constant_b=r.random() < 0.5), gpu, backend="ptx")
     made = program(plan, "ptx")
-    said = [(one.operand, program(one.plan), one.constant) for one in plan.before]
+    alone = [program(one.plan) for one in plan.before]
+    early = [replace(one, recipes=tuple(replace(each, dependent=True) for each in one.recipes)) for one in alone]
+    said = [(one.operand, printed, one.constant) for one, printed in zip(plan.before, early, strict=True)]
     assert [(one.operand, one.program, one.constant) for one in made.before] == said
 
 
@@ -67,7 +68,7 @@ def test_what_triton_prints_is_laid_out_and_costed_by_means_that_it_prints(gemm:
     before, made = plan.before, program(plan, "triton")
     assert before and plan.kernel.means == BY_WORDS and {one.plan.access.by for one in before} <= set(BY_WORDS)
     assert {backend_of(one.program) for one in made.before} == {"triton"}
-    times = [among_others(one.plan.cost.nanoseconds, exchanged=one.exchanged) for one in before]
+    times = [nanoseconds_of(one) for one in before]
     assert plan.cost.relayouts == pytest.approx(sum(times), abs=0.1)
     granules = kernel_cost(gemm, replace(plan.kernel, means=MEANS), plan.target)
     assert granules.relayouts < plan.cost.relayouts

@@ -36,12 +36,12 @@ class GranulesText:
 
     def __init__(self, plan: Plan, granules: Granules) -> None:
         self._plan, self._granules = plan, granules
-        self.entry, self.blocks = granules.kernel.entry, granules.blocks
+        self.entry, self.blocks = granules.entry, granules.blocks
         self.shared_bytes = sum(granules.kernel.buffers)
 
     def text(self) -> str:
         """Return the kernel with what it needs; as `emit`."""
-        return emit(self._plan.pipeline, self._granules.kernel)
+        return emit(self._plan.pipeline, self._granules.kernel, self.entry)
 
     def arguments(self) -> Iterator[Argument]:
         """Yield what the kernel is launched with."""
@@ -54,12 +54,13 @@ class GranulesText:
         return self._granules.source_align if side == "source" else self._granules.target_align
 
 
-def emit(program: Pipeline, kernel: Leaf) -> str:
+def emit(program: Pipeline, kernel: Leaf, entry: str = "") -> str:
     """Return the text of a kernel: CUDA C++ that includes nothing. Texts of several may stand in one file.
 
     Args:
         program: around a leaf.
         kernel: the leaf.
+        entry: the kernel's name, the leaf's where none is given.
 
     Raises:
         LegalSatError: an operation has no row here.
@@ -69,7 +70,7 @@ def emit(program: Pipeline, kernel: Leaf) -> str:
     return "\n".join(
         [
             *(part(name) for name in ("relayout_device", "relayout", _PARTS[type(kernel)])),
-            f'extern "C" __global__ void __launch_bounds__({THREADS}) {kernel.entry}(',
+            f'extern "C" __global__ void __launch_bounds__({THREADS}) {entry or kernel.entry}(',
             *_folded(parameters),
             *(line for op in role.body if (line := _row(op, kernel))),
             "}\n",

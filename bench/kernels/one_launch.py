@@ -19,6 +19,7 @@ from bench.kernels import one_movement
 from bench.kernels.one_movement import Compared
 from legalsat.backends import PRODUCT_PROGRAMS, backend_of, program
 from legalsat.backends.composed import BACKENDS, schedule
+from legalsat.backends.relayouts import let_in
 from legalsat.extract.kernels.product_maps import extents
 from legalsat.options import RunProductBackend
 from legalsat.plans.gemm_plan import InFront
@@ -114,22 +115,21 @@ def _text(plan: ls.GemmPlan, text: str) -> Iterator[Compared]:
 def _relaid(before: tuple[InFront, ...], made: Program) -> Iterator[Compared]:
     """Yield what runs in front: the very programs of the plans that say so."""
     yield "operands in front, launch", [one.operand for one in before], [one.operand for one in made.before]
-    for one, launched in zip(before, made.before, strict=False):
+    for one, front, launched in zip(before, (None, *before), made.before, strict=False):
         backend = backend_of(launched.program)
         yield "constant in front, launch", one.constant, launched.constant
-        said = _printed(one.plan, backend)
+        said = _printed(one, front, backend)
         yield "program in front, launch", said, launched.program
         if said == launched.program:
             yield from one_movement.compared_text(one.plan, launched.program, backend)
 
 
-def _printed(plan: ls.Plan, backend: str) -> Program | str:
-    """Return a plan's program by a backend, or why there is none."""
+def _printed(one: InFront, front: InFront | None, backend: str) -> Program | str:
+    """Return a relayout's program by a backend, let in as behind the one in front of it, or why there is none."""
     try:
-        found: Program = program(plan, backend)
+        return let_in(program(one.plan, backend), one, front)
     except ls.LegalSatError as error:
         return str(error)
-    return found
 
 
 def _said(plan: ls.GemmPlan) -> Iterator[Compared]:
@@ -157,10 +157,10 @@ def _turns(plan: ls.ProgramPlan, made: Schedule, _: str) -> Iterator[Compared]:
     for number, step in enumerate(plan.steps, 1):
         laid: dict[str, str] = {}  # of an operand, the workspace that a relayout wrote
         before = step.plan.before if isinstance(step.plan, ls.GemmPlan) else _of_movement(step.plan)
-        for one in before:
+        for one, front in zip(before, (None, *before), strict=False):
             turn = next(turns)
             yield f"once in front of step {number}", step.once or one.constant, turn.once
-            yield f"program in front of step {number}", program(one.plan, backend_of(turn.program)), turn.program
+            yield f"program in front of step {number}", _printed(one, front, backend_of(turn.program)), turn.program
             laid[one.operand] = turn.places[turn.program.result.name].operand
         turn = next(turns)
         alone = replace(program(step.plan, backend_of(turn.program)), before=())

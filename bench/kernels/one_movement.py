@@ -158,14 +158,14 @@ def compared_granules(plan: ls.Plan, granules: Granules, made: Program) -> Itera
     yield "warps, launch", plan.launch.warps, launch.threads // 32
     yield "threads, text", str(32 * plan.launch.warps), re.findall(r"constexpr int threads = (\d+);", made.text)[0]
     yield "relayouts, launch", 0, len(made.before)
-    yield "entry, text", kernel.entry, re.findall(r"(\w+)\(", text)[1]
-    yield "entry, launch", kernel.entry, launch.entry
+    yield "entry, text", granules.entry, re.findall(r"(\w+)\(", text)[1]
+    yield "entry, launch", granules.entry, launch.entry
     yield "shared bytes, launch", plan.cost.shared_bytes, launch.shared
     yield "shared bytes, program", launch.shared, sum(ring.bytes for ring in plan.pipeline.buffers)
     given = [(one.type, one.value) for one in launch.arguments if isinstance(one, NumberArgument)]
     asked = [(kind, number) for (kind, _), number in zip(kernel.parameters[2:], granules.numbers, strict=True)]
     yield "numbers, launch", asked, given
-    signature = text[text.index(f"{kernel.entry}(") :].partition("{")[0]
+    signature = text[text.index(f"{granules.entry}(") :].partition("{")[0]
     yield "parameters, text", [name for _, name in kernel.parameters], re.findall(r"(\w+)(?=[,)])", signature)
     found = re.findall(r"relayout::(move_rows|move_joined|turn_tile)<(.*?)>\(", text)
     yield "class, text", [_class_of(kernel)], [(name, *literals.split(", ")) for name, literals in found]

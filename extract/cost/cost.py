@@ -33,6 +33,7 @@ L2_FACTOR = 2.0  # how much faster L2 is than DRAM
 # and the share of DRAM's bandwidth. By themselves pads moved 2.8 to 3.7 TB/s and transposes 2.0 to 2.5 (an H100); with
 # these, 30 products' choices among 251 kernels of every form are 0.975 of the best, and were 0.968 with one for both.
 PADDED, TRANSPOSED = (2290.0, 0.93), (2600.0, 0.85)
+RELAID_BESIDE = 1100.0  # nanoseconds that the second of two takes less, since it runs beside the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +111,16 @@ def relayout_nanoseconds(moved: Any, bandwidth: float, exchanged: Any = False) -
     return np.where(exchanged, transposed, padded)
 
 
-def among_others(nanoseconds: float, *, exchanged: bool) -> float:
+def among_others(nanoseconds: float, *, exchanged: bool, beside: bool = False) -> float:
     """Return what a movement takes among other kernels, of what it takes alone, as its plan's cost says.
 
     Args:
         nanoseconds: that it takes alone.
         exchanged: whether it exchanges the axes.
+        beside: whether it runs beside the one in front of it.
     """
     launch, share = TRANSPOSED if exchanged else PADDED
-    return round((nanoseconds - LAUNCH_NANOSECONDS) / share + launch, 1)
+    return round((nanoseconds - LAUNCH_NANOSECONDS) / share + launch - RELAID_BESIDE * beside, 1)
 
 
 def exchanges(operator: Move) -> bool:

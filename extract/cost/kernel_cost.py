@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.extract.cost.cost import NOMINAL, SECTOR_BYTES, moved_beside, relayout_nanoseconds
+from legalsat.extract.cost.cost import NOMINAL, RELAID_BESIDE, SECTOR_BYTES, moved_beside, relayout_nanoseconds
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.kernels.product_maps import is_scattered, laid, sides
 from legalsat.extract.kernels.reads import axes_read
@@ -283,13 +283,14 @@ def least_times(products: Products, passes: tuple[bool, bool], target: Target) -
     compute = of_c * m * n * k * size / 4096 * _slower(target) / device.processors / CLOCK
     written = of_c * m * n * products.result_size / _written_share(products)  # wherever lines begin
     moved = ((of_a * m + of_b * n) * k * size + written * products.scattered[2]) / (bandwidth * DRAM_SHARE)
-    relayouts = sum(
+    each = [
         relayout_nanoseconds((1 + waste) * extent * k * size, bandwidth)  # which no transpose is faster than
         for extent, waste, one, spared in zip(
             (of_a * m, of_b * n), products.scattered[:2], passes, (False, products.constant_b), strict=True
         )
         if one and not spared
-    )
+    ]
+    relayouts = sum(each) - RELAID_BESIDE * (len(each) > 1)
     return np.asarray((compute**OVERLAP + moved**OVERLAP) ** (1 / OVERLAP) + LAUNCH + relayouts - ROUNDING, np.float64)
 
 
@@ -415,6 +416,7 @@ def _relayouts(
 ) -> Numbers:
     """Return the nanoseconds of kernels in front that lay operands of so many elements out anew."""
     found: Any = np.zeros_like(elements[0] * kernels.rows)
+    several = found
     waste_a, waste_b = (one[:, None] for one in products.scattered[:2])
     waste = np.where(kernels.swapped, waste_b, waste_a), np.where(kernels.swapped, waste_a, waste_b)
     for side, count in enumerate(elements):
@@ -424,7 +426,8 @@ def _relayouts(
         exchanged = kernels.transposed_b if side else kernels.transposed_a
         moved = (1 + waste[side]) * count * products.size
         found = found + passes * relayout_nanoseconds(moved, bandwidth, exchanged)
-    return np.asarray(found, np.float64)
+        several = several + passes
+    return np.asarray(found - RELAID_BESIDE * (several > 1), np.float64)
 
 
 def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> Numbers:

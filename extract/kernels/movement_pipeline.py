@@ -76,8 +76,14 @@ def movement_pipeline(
     return _Program(access, views, store, shared, copies, phases, launch).pipeline()
 
 
-def granules_pipeline(kernel: Leaf) -> Pipeline:
-    """Return what a block does around a leaf: a tile in where one is turned, then the leaf."""
+def granules_pipeline(kernel: Leaf, *, beside: bool = False) -> Pipeline:
+    """Return what a block does around a leaf: a tile in where one is turned, then the leaf.
+
+    Args:
+        kernel: the leaf.
+        beside: whether it waits last for what is in front, which it needs nothing of; who waits for it has waited for
+            that too then.
+    """
     names = (SOURCE, PLACES)[: len(kernel.buffers)]
     comes: Body = ()
     if names:
@@ -85,7 +91,9 @@ def granules_pipeline(kernel: Leaf) -> Pipeline:
         comes = (CopyIn(SOURCE, FIRST, size, GRANULE), *map(Write, table), Commit("cp.async"))
         comes += (WaitGroup("cp.async", 0), MEET, *map(Read, reversed(names)))
     buffers = tuple(BufferRing(name, 1, size) for name, size in zip(names, kernel.buffers, strict=True))
-    return Pipeline((), buffers, (Role("block", THREADS // LANES, (AwaitGrid(), LaunchDependents(), *comes, kernel)),))
+    does = (LaunchDependents(), *comes, kernel)
+    body: Body = (*does, AwaitGrid()) if beside else (AwaitGrid(), *does)
+    return Pipeline((), buffers, (Role("block", THREADS // LANES, body),))
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.cost.cost import among_others
+from legalsat.extract.kernels.movement_pipeline import granules_pipeline
 from legalsat.extract.kernels.product_maps import laid_out
 from legalsat.operators import Copy
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import InFront
+from legalsat.plans.plan import Plan
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.rules.granules import GRANULES, SPAN_LIMIT
 from legalsat.targets import Target
@@ -36,11 +38,22 @@ def relayouts_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Iterator[
     """
     from legalsat.extract.search.planner import cached_plan  # noqa: PLC0415 - what runs where no solver is needs none
 
+    others = False  # run in front at every call
     for name, first in zip(kernel.operands, kernel.relayouts, strict=True):
         if first != "none":
-            tensor = gemm.tensors[name]
+            tensor, constant = gemm.tensors[name], name == "B" and gemm.constant_b
             plan = cached_plan(Copy(tensor, laid_out(tensor, first)), target, kernel.means)
-            yield InFront(name.lower(), plan, constant=name == "B" and gemm.constant_b, exchanged=first == "transpose")
+            plan = beside(plan) if others and not constant else plan
+            yield InFront(name.lower(), plan, constant=constant, exchanged=first == "transpose")
+            others = not constant
+
+
+def beside(plan: Plan) -> Plan:
+    """Return a movement that runs beside the one in front of it; itself where it does not move granules."""
+    if plan.granules is None or not plan.target.dependent_launch:
+        return plan
+    granules = replace(plan.granules, beside=True)
+    return replace(plan, granules=granules, pipeline=granules_pipeline(granules.kernel, beside=True))
 
 
 def relaid_by_words(kernel: ProductKernel) -> ProductKernel:
@@ -56,7 +69,14 @@ def ways_of(kernel: ProductKernel) -> tuple[ProductKernel, ...]:
 def relayout_times(gemm: Gemm, kernel: ProductKernel, target: Target) -> float:
     """Return the nanoseconds that relayouts in front of a kernel take at each call, as their plans say."""
     before = relayouts_of(gemm, kernel, target)
-    return sum(among_others(one.plan.cost.nanoseconds, exchanged=one.exchanged) for one in before if not one.constant)
+    return sum(nanoseconds_of(one) for one in before if not one.constant)
+
+
+def nanoseconds_of(one: InFront) -> float:
+    """Return what a relayout takes among other kernels, as its plan says."""
+    granules = one.plan.granules
+    beside = granules is not None and granules.beside
+    return among_others(one.plan.cost.nanoseconds, exchanged=one.exchanged, beside=beside)
 
 
 def uncounted(tensor: Tensor, target: Target) -> dict[str, tuple[Diagnostic, ...]]:

@@ -29,7 +29,7 @@ from legalsat.units.windows import Window
 if TYPE_CHECKING:
     from legalsat.units.mma import Mma
 
-PLAN_VERSION = 10
+PLAN_VERSION = 11
 
 
 class InvalidPlan(LegalSatError, ValueError):
@@ -156,6 +156,7 @@ class Granules:
         blocks: of the grid.
         numbers: the kernel's parameters behind the two addresses.
         source_align, target_align: bytes that the addresses must be multiples of.
+        beside: whether it runs beside the movement in front of it, of which it needs nothing, and waits for that last.
     """
 
     kernel: Leaf
@@ -163,6 +164,12 @@ class Granules:
     numbers: tuple[int, ...]
     source_align: int
     target_align: int
+    beside: bool = False
+
+    @property
+    def entry(self) -> str:
+        """The kernel's name."""
+        return self.kernel.entry + "_beside" * self.beside
 
 
 @dataclass(frozen=True, slots=True)

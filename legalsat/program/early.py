@@ -1,11 +1,11 @@
-"""Whether a kernel may be brought in before the kernel in front of it ends (programmatic dependent launch)."""
+"""Whether a kernel may be brought in before the one in front of it ends (programmatic dependent launch)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from legalsat.program.kernel import MeetSetup
-from legalsat.program.pipeline import AwaitGrid, Fence, Registers, Start, Sync
+from legalsat.program.pipeline import AwaitGrid, Fence, LaunchDependents, Registers, Start, Sync
 
 OWN = (Start, Fence, MeetSetup, Sync, Registers)  # what touches nothing that another kernel may have written
 
@@ -25,3 +25,21 @@ def begins_early(body: Iterable[object]) -> bool:
         if not isinstance(op, OWN):
             return False
     return False
+
+
+def runs_beside(body: Sequence[object], front: Sequence[object]) -> bool:
+    """Return whether a kernel may be brought in while the one in front of it runs, of which it needs nothing.
+
+    The one in front lets it in when all that is further in front is done, since it has waited for that. What comes
+    behind waits for this kernel alone, so this one waits for the one in front before it ends.
+
+    Args:
+        body: what all threads of the kernel do, in order.
+        front: what those of the kernel in front do, which touches nothing that this one writes or reads.
+    """
+    waited = (op for i, op in enumerate(front) if any(isinstance(one, AwaitGrid) for one in front[:i]))
+    return begins_early(front) and any(isinstance(op, LaunchDependents) for op in waited) and _waits_last(body)
+
+
+def _waits_last(body: Sequence[object]) -> bool:
+    return bool(body) and isinstance(body[-1], AwaitGrid)

@@ -220,7 +220,7 @@ def granules_lines(plan: Plan, indent: str) -> list[str]:
     if found is None:
         return []
     aligned = f"addresses at multiples of {found.source_align} and {found.target_align} bytes"
-    return [f"{indent}{found.kernel.entry}: {found.blocks} blocks, {len(found.numbers)} numbers, {aligned}"]
+    return [f"{indent}{found.entry}: {found.blocks} blocks, {len(found.numbers)} numbers, {aligned}"]
 
 
 def _field(tm: TensorMap, field: str) -> str:

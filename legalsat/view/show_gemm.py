@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from legalsat.dims import typical_of
-from legalsat.extract.cost.cost import among_others
 from legalsat.extract.kernels.product_maps import maps_of
+from legalsat.extract.moved.relayouts import nanoseconds_of
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_cost import ProductCost
 from legalsat.plans.product_kernel import REALIGNED, ProductKernel
@@ -94,8 +94,7 @@ def _in_front(plan: GemmPlan) -> list[str]:
     """What lays operands out anew: the movement, by which means, what it takes among others, and its program."""
     lines = []
     for one in plan.before:
-        taken = among_others(one.plan.cost.nanoseconds, exchanged=one.exchanged)
-        when = "once for all" if one.constant else f"{duration(taken)}, at each call"
+        when = "once for all" if one.constant else f"{duration(nanoseconds_of(one))}, at each call"
         lines.append(f"  {one.operand.upper()}: {one.plan.operator} by {one.plan.access.by}, {when}")
         lines += granules_lines(one.plan, "    ")
         lines += [f"    {step}" for _, steps in role_lines(one.plan.pipeline) for step in steps]
