@@ -3,79 +3,69 @@
 constexpr int result_bytes = sizeof(plan::Result);
 constexpr int whole = granule / result_bytes;  // elements of a granule
 constexpr int row_step = plan::phase_tiles ? a_maps : 1;  // of C, from row to row of a tile
-constexpr int lines = plan::store_columns * (atom_rows / turned_rows);  // of a part: of each 128 bytes of rows its columns
+constexpr int line_lanes = row_step > 1 ? warp_lanes : swizzle_row / granule;  // that share a line
+constexpr int lines_apart = 4 * warp_lanes / line_lanes;  // columns from one of a lane's lines to its next
 
-// Where in its buffer an element of a line lies.
-CUTLASS_DEVICE uint32_t turned_place(int line, int element) {
-    int const bytes = element * result_bytes, column = line % plan::store_columns;
-    return line * swizzle_row + (bytes / granule ^ column % 8) * granule + bytes % granule;
-}
-
-// The elements of a line that C has, and where the first one lies.
-struct Line {
-    unsigned long long start;
-    int count;
+// The lines that a lane shares of 128 bytes of rows of a part, of which each column has one.
+struct Columns {
+    unsigned long long start;  // of the first one in C
+    long long step;            // bytes to the next one
+    uint32_t staged;           // where the first column has its line in shared memory
+    int first;                 // column
+    int count, elements;       // of lines, and of a line, that C has
+    // Where an element of a line lies, whose granules the swizzle moves by the number of the column.
+    CUTLASS_DEVICE uint32_t at(unsigned line, unsigned element) const {
+        unsigned const bytes = element * result_bytes, column = first + line * lines_apart;
+        return staged + column * swizzle_row + (bytes / granule ^ column % 8) * granule + bytes % granule;
+    }
 };
 
 template <int part>
-CUTLASS_DEVICE Line line_of(Cta const &cta, Tile const &tile, int group, int line) {
-    int const block = (plan::ping_pong ? 0 : group * atoms) + part / plan::parts;
-    int const row = tile.m + block * atom_rows + line / plan::store_columns * turned_rows;
-    int const column = tile.n + first_column(part) + line % plan::store_columns;
-    int const first = plan::phase_tiles ? row * a_maps + tile.phase : row;
-    int const columns = plan::columns_cut ? tile.end : cta.sizes.n;
-    int const left = column < columns ? (cta.sizes.m - first + row_step - 1) / row_step : 0;
-    return {cta.sizes.c + cta.c_offset(tile) + (cta.sizes.c_pitch * column + first) * result_bytes,
-            max(0, min(turned_rows, left))};
+CUTLASS_DEVICE Columns columns_of(Cta const &cta, Tile const &tile, uint32_t staged, int group, int rows, int first) {
+    int const block = (plan::ping_pong ? 0 : group * atoms) + part / plan::parts, column = tile.n + first_column(part);
+    int const row = tile.m + block * atom_rows + rows * turned_rows;
+    int const target = plan::phase_tiles ? row * a_maps + tile.phase : row;
+    int const columns = min(plan::store_columns, (plan::columns_cut ? tile.end : cta.sizes.n) - column);
+    return {cta.sizes.c + cta.c_offset(tile) + (cta.sizes.c_pitch * (column + first) + target) * result_bytes,
+            cta.sizes.c_pitch * (lines_apart * result_bytes),
+            staged + rows * plan::store_columns * swizzle_row,
+            first,
+            (columns - first + lines_apart - 1) / lines_apart,
+            min(turned_rows, (cta.sizes.m - target + row_step - 1) / row_step)};
 }
 
-// The granules of a line that are C's alone; each is the end of one that lies in shared memory and the beginning of the
-// next. Eight lanes have a line.
-template <int part>
-CUTLASS_DEVICE void store_granules(Cta const &cta, Tile const &tile, uint32_t staged, int group, int warp, int lane) {
-    constexpr int lanes = swizzle_row / granule, at_once = warp_lanes / lanes;
+// The granules of lines that are C's alone, each the end of one that lies in shared memory and the beginning of the next,
+// and the elements at both ends, whose granules belong to neighbours as well.
+CUTLASS_DEVICE void store_lines(Columns const &lines, unsigned number) {
+    unsigned const bytes = max(lines.elements, 0) * result_bytes;
+    unsigned long long start = lines.start;
 #pragma unroll 1
-    for (int line = warp * at_once + lane / lanes; line < lines; line += 4 * at_once) {
-        Line const own = line_of<part>(cta, tile, group, line);
-        int const head = int(own.start) & (granule - 1), end = head + own.count * result_bytes;
-        int const at = (lane % lanes + (head > 0)) * granule;  // from where the line's first granule begins
-        if (at + granule > end) continue;
-        int const element = (at - head) / granule * whole;  // of the granule in shared memory that it begins in
-        Granule const first = granule_at(staged + turned_place(line, element));
-        Granule const next = granule_at(staged + turned_place(line, (element + whole) % turned_rows));
-        store_granule(own.start - head + at, shifted(first, next, -head & (granule - 1)));
-    }
-}
-
-// Both ends of each line, whose granules belong to neighbours as well. Eight lanes have a line.
-template <int part>
-CUTLASS_DEVICE void store_ends(Cta const &cta, Tile const &tile, uint32_t staged, int group, int warp, int lane) {
-    constexpr int lanes = 8, at_once = warp_lanes / lanes;
+    for (int line = 0; line < lines.count; ++line, start += lines.step) {
+        unsigned const late = -unsigned(start) & (granule - 1), at = number * granule + late;
+        if (at + granule <= bytes) {
+            Granule const first = granule_at(lines.at(line, number * whole));
+            Granule const next = granule_at(lines.at(line, (number + 1) * whole % turned_rows));
+            store_granule(start + at, shifted(first, next, late));
+        }
+        unsigned const ahead = min(late, bytes) / result_bytes, behind = (bytes - late) % granule / result_bytes;
+        unsigned const ends = bytes < late ? ahead : ahead + behind;
 #pragma unroll 1
-    for (int line = warp * at_once + lane / lanes; line < lines; line += 4 * at_once) {
-        Line const own = line_of<part>(cta, tile, group, line);
-        int const head = (int(own.start) & (granule - 1)) / result_bytes, end = head + own.count;
-        int const front = head ? min(whole, end) : 0, back = max(end / whole * whole, front);
-#pragma unroll 1
-        for (int i = lane % lanes; i < front - min(head, front) + end - back; i += lanes) {
-            int const ahead = front - min(head, front), element = i < ahead ? i : back - head + i - ahead;
-            store_element(own.start + element * result_bytes, element_at(staged + turned_place(line, element)));
+        for (unsigned i = number; i < ends; i += line_lanes) {
+            unsigned const element = i < ahead ? i : bytes / result_bytes - ends + i;
+            store_element(start + element * result_bytes, element_at(lines.at(line, element)));
         }
     }
 }
 
 // Elements of a tile whose rows are of one phase: between neighbours lie those of other tiles.
-template <int part>
-CUTLASS_DEVICE void store_apart(Cta const &cta, Tile const &tile, uint32_t staged, int group, int warp, int lane) {
+CUTLASS_DEVICE void store_apart(Columns const &lines, int number) {
 #pragma unroll 1
-    for (int line = warp; line < lines; line += 4) {
-        Line const own = line_of<part>(cta, tile, group, line);
+    for (int line = 0; line < lines.count; ++line) {
+        unsigned long long const start = lines.start + line * lines.step;
 #pragma unroll
-        for (int i = 0; i < (turned_rows + warp_lanes - 1) / warp_lanes; ++i) {
-            int const element = i * warp_lanes + lane;
-            if (element < own.count) {
-                uint32_t const one = element_at(staged + turned_place(line, element));
-                store_element(own.start + element * (row_step * result_bytes), one);
+        for (int element = number; element < turned_rows; element += line_lanes) {
+            if (element < lines.elements) {
+                store_element(start + element * (row_step * result_bytes), element_at(lines.at(line, element)));
             }
         }
     }
@@ -84,10 +74,14 @@ CUTLASS_DEVICE void store_apart(Cta const &cta, Tile const &tile, uint32_t stage
 template <int part, int buffer>
 CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp, int lane) {
     uint32_t const staged = shared_address(buffer_of(cta, group, buffer));
-    if constexpr (row_step > 1) {
-        store_apart<part>(cta, held.tile, staged, group, warp, lane);
-    } else {
-        store_granules<part>(cta, held.tile, staged, group, warp, lane);
-        store_ends<part>(cta, held.tile, staged, group, warp, lane);
+    int const first = warp * (warp_lanes / line_lanes) + lane / line_lanes;
+#pragma unroll
+    for (int rows = 0; rows < atom_rows / turned_rows; ++rows) {
+        Columns const lines = columns_of<part>(cta, held.tile, staged, group, rows, first);
+        if constexpr (row_step > 1) {
+            store_apart(lines, lane);
+        } else {
+            store_lines(lines, lane % line_lanes);
+        }
     }
 }

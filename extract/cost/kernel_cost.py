@@ -36,7 +36,7 @@ WARM_FLOPS = 1.5e12
 FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rates were fitted on
 # A through registers: shared memory is busier, the more so the narrower the tile; of what loads take such kernels wait
 # for a part, and for some cycles more a turn where CTAs share B alone (144 kernels of 56 products, both GPUs).
-REALIGNED, REALIGNED_COLUMNS = 0.64, 93.0
+REALIGNED, REALIGNED_COLUMNS = 0.66, 93.0
 REALIGNED_LOAD, REALIGNED_SHARED_B = 0.83, 65.0
 # Likewise of groups, whose rows are columns of C^T (31 kernels of 5 products, an H200).
 REALIGNED_GROUPED, REALIGNED_GROUPED_COLUMNS = 0.45, 95.0
@@ -61,7 +61,7 @@ EMPTY_BYTES = 1862.0  # likewise, of zeros beyond an operand that go to several 
 # Lines of 128 bytes that shared memory serves in a cycle where a warpgroup aligns operands in it: then boxes, what is
 # aligned, twice, and what instructions read, of A once for 64 columns and of B once for 64 rows, wait for each other.
 # Fewer beside tiles of 64 rows, for each of which more is aligned than multiplied (12 kernels of 12 products, an H200).
-SHARED_LINES, SHARED_LINES_HALF = 1.02, 0.75
+SHARED_LINES, SHARED_LINES_HALF = 1.1, 0.75
 SHARED_LOAD = 0.16  # more, of what loads take, which then wait for what is aligned (49 kernels of 40 products, an H100)
 # A cycle, by boxes without a swizzle, which bring lines that are aligned (36 kernels of 24 batches on an H100).
 ENGINE_BYTES = 18.0
@@ -81,8 +81,8 @@ STORED_BY_THREADS_APART = 1.25
 STORED_BY_THREADS_IN_TURNS = 1.8
 STORED_BY_THREADS_HALF = 1.1  # likewise, of tiles of 64 rows (28 kernels of 12 products with a short k, an H100)
 STORED_BY_THREADS_OF_GROUPS = 1.5  # likewise, of groups of rows (`bench.gpu.members`)
-# Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own (36 kernels of 12 products).
-STORED_BY_COLUMNS = 3.67
+# Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own (66 kernels of 40 products).
+STORED_BY_COLUMNS = 5.0
 # Sectors a nanosecond, of all processors, that L2 is written in parts: of turned tiles whose rows are of one phase, in
 # which every eighth element, fourth or second is a tile's (49 kernels of 13 products on an H100).
 APART_SECTORS = 97.5
