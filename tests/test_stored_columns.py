@@ -96,29 +96,29 @@ def test_columns_that_begin_anywhere_are_stored_and_nothing_else_is(
     parts = [min(i * wide, columns - wide) for i in range(-(-columns // wide))]
     written = np.array([sum(first <= column < first + wide for first in parts) for column in range(columns)])
     rng = np.random.default_rng(1000 * size + columns)
-    for n in (1, columns - 1, columns, columns + 1, *rng.integers(2, 2 * columns, 6)):
+    for n in (1, columns - 1, columns, columns + 1, *map(int, rng.integers(2, 2 * columns, 6))):
         m = int(rng.integers(1, 2 * BLOCK * phases + 2))
-        pitch, late = m + int(max(0, rng.integers(-30, 40))), int(rng.integers(0, 16 // size))
+        pitch, late = m + max(0, int(rng.integers(-30, 40))), int(rng.integers(0, 16 // size))
         expected = rng.integers(0, 200, (m, n)).astype(kind)
-        room = np.zeros(4 * GUARD + int(n) * pitch * size, np.uint8)
+        room = np.zeros(4 * GUARD + n * pitch * size, np.uint8)
         first = -room.ctypes.data % 16 + GUARD + late * size
         times = np.zeros(len(room), np.int32)
         library.begin(
             ctypes.c_void_p(room.ctypes.data), ctypes.c_void_p(times.ctypes.data), ctypes.c_longlong(len(room))
         )
         for at_m in range(0, -(-m // phases), BLOCK):
-            for at_n in range(0, int(n), columns):
+            for at_n in range(0, n, columns):
                 for phase in range(phases):
                     inside = expected[phase::phases][at_m : at_m + BLOCK, at_n : at_n + columns]
                     tile = np.full((BLOCK, columns), 255, kind)
                     tile[: inside.shape[0], : inside.shape[1]] = inside
                     store(
                         ctypes.c_ulonglong(room.ctypes.data + first), ctypes.c_longlong(pitch),
-                        *map(ctypes.c_int, (m, int(n), at_m, at_n, phase)), ctypes.c_void_p(tile.ctypes.data),
+                        *map(ctypes.c_int, (m, n, at_m, at_n, phase)), ctypes.c_void_p(tile.ctypes.data),
                     )  # fmt: skip
         assert library.found() == 0
         own, whole = np.zeros(len(room), np.int32), np.zeros_like(room)
-        for column in range(int(n)):
+        for column in range(n):
             begin = first + column * pitch * size
             own[begin : begin + m * size] = written[column % columns]
             whole[begin : begin + m * size] = np.frombuffer(
