@@ -27,7 +27,7 @@ def ring(ranks: int, **changes: str) -> str:
         "expect": f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r15], {ranks * BOX};",
         "load": f"{MULTICAST} [%r17], [map, {{%r20, %r20}}], [%r15], {(1 << ranks) - 1:#x};",
         "wait_full": "mbarrier.try_wait.parity.shared::cta.b64 %p5, [%r15], %r14;",
-        "read": "ld.shared.b32 %r21, [%r18];",
+        "read": "\n".join(f"ld.shared.b32 %r21, [%r18+{rank * BOX}];" for rank in range(ranks)),
         "arrive": "mapa.shared::cluster.u32 %r24, %r16, %r23;\n"
         "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r24];",
         "drain": "",

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from legalsat.analyses.ptx.clocks import Clocks, Worker
+from legalsat.analyses.ptx.loads import Loads
 from legalsat.analyses.ptx_machine.memory import in_words
 from legalsat.analyses.ptx_machine.shadow import Cells, Regions, Shadow
 from legalsat.diagnostics import Level
@@ -226,6 +227,7 @@ class Order:
         tensor: lines of work on tensor memory. traced: warps keep a trail of their accesses.
         doubts: lines and reasons of what is wrong if boxes are as large as is guessed.
         maps: of accesses that are loads by tensor maps, the map. mixed: by line, maps that fill one operand together.
+        loads: what has become of what the copy engine loads.
     """
 
     def __init__(
@@ -253,7 +255,7 @@ class Order:
         self.filled: set[int] = set()
         self.doubts: dict[tuple[int, str], None] = {}
         self.maps: dict[int, str] = {}
-        self.mixed: dict[int, frozenset[str]] = {}
+        self.loads, self.mixed = Loads(), dict[int, frozenset[str]]()
 
     def clocks(self) -> Clocks:
         """Return clocks that know of nothing."""
@@ -352,6 +354,7 @@ class Order:
         same = before is not None and before[0] == (memory.writes, agent, epoch, line)
         writers = before[1] if before is not None and same else memory.writers_of(regions)
         if memory is self.shared:
+            self.loads.note_read(writers, self.accesses, worker.known, line)
             if kind in _READS and writers != [0]:
                 self.filled.add(line)
             if 0 in writers or (kind in _MATRIX and len(writers) > 1):
@@ -465,6 +468,8 @@ class Order:
                         "a load writes where threads have read, with no proxy fence between",
                         f"read at line {access.line}",
                     )
+        if memory is self.shared:
+            self.loads.note_lost(writers, self.accesses, line)
         number = self._add(agent, epoch, kind, line)
         memory.wrote(regions, number)
         return number
@@ -517,7 +522,7 @@ class Order:
         A warp reads at an address for each lane, and may drop what some lanes have read. So only what nobody has
         written any part of is an error.
         """
-        open_: dict[tuple[int, str], None] = dict(self.doubts)
+        open_: dict[tuple[int, str], None] = self.doubts | self.loads.doubts(self.accesses)
         for line, (kind, first, whole) in self.unwritten.items():
             what = f"{_USES[kind]} reads shared byte {in_words(first)}"
             if whole and not self.blind:

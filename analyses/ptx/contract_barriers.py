@@ -136,6 +136,7 @@ class Barriers:
         agent, base = (last.agent, last.base + last.phase + 2) if last is not None else (order.agent(), 0)
         started = Barrier(address, count, agent, line, order.clocks(), cells, base, pending=count, starter=worker.index)
         self.live[address] = self.last[address] = started
+        order.loads.begun[agent] = base
         self.starters.add(worker.index)
 
     def fence_starts(self, worker: Worker, *, releases: bool) -> None:

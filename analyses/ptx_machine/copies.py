@@ -122,13 +122,18 @@ def _load(program: Any, i: Instruction) -> Operation:
                         )
                     cells = order.cells(int(target), max(count, 1))
                     number = order.write(order.shared, cells, warp.worker, begun.agent, epoch, "load", line)
-                    order.maps[number] = map_
+                    _note_place(run, number, map_, target, rows, line)
                     run.forget(slice(target, target + count))
                     run.reaches(warp, target, (begun.agent, epoch), line, "this load")
                     run.reaches(warp, signalled, (begun.agent, epoch), line, "this load")
         return None
 
     return operation
+
+
+def _note_place(run: Run, number: int, map_: str, target: int, rows: int, line: int) -> None:  # noqa: PLR0917
+    run.order.maps[number] = map_
+    run.program.load_places.setdefault(map_, {})[target] = rows, line
 
 
 def arrive_with(run: Run, warp: Warp, lanes: int, to: int, barrier: int, count: int, line: int) -> None:  # noqa: PLR0917

@@ -96,6 +96,8 @@ class Program:
         filled: lines at which a run has read what was written. written: shared memory that any run has written.
         agents: lines of work that a run has had, the most so far.
         store_places: bytes of shared memory at which stores of the copy engine have begun in any run, with their maps.
+        load_places: of loads by map and byte, how many boxes each has, and its line.
+        loaded, used: maps and lines of loads that runs have made, and of those which somebody has read.
         operands: cells that matrix units read, by descriptor, CTA and what else decides.
         tables: of tables of branches, by place, how many there are and what decides. cases: those that were taken.
     """
@@ -147,6 +149,9 @@ class Program:
     covered: dict[int, int] = field(default_factory=dict)
     reached: set[int] = field(default_factory=set)
     store_places: set[tuple[int, str]] = field(default_factory=set)
+    load_places: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    loaded: set[tuple[str, int]] = field(default_factory=set)
+    used: set[tuple[str, int]] = field(default_factory=set)
     operands: dict[tuple[object, ...], Any] = field(default_factory=dict)
     filled: set[int] = field(default_factory=set)
     agents: int = 0

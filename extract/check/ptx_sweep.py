@@ -14,6 +14,7 @@ from typing import Any
 
 from legalsat.analyses.ptx.boxes import boxes_of, idle_maps, mixed_operands
 from legalsat.analyses.ptx.contract import UNWRITTEN, Finding, Undecided
+from legalsat.analyses.ptx.loads import never_read, overlapping
 from legalsat.analyses.ptx_machine.alu import NoLaunch
 from legalsat.analyses.ptx_machine.launches.alike import Told
 from legalsat.analyses.ptx_machine.launches.data import BY_TURNS
@@ -266,6 +267,10 @@ class Sweep:
             open_.update(run.order.judge_reads())
             open_.update(mixed_operands(self.assumed, run))
         ended = not run.cut and not run.endless  # else what follows on the way that a condition has taken was not run
+        order = run.order
+        loaded = {number: (name, order.accesses[number].line) for number, name in order.maps.items()}
+        self.program.used.update(loaded[number] for number in order.loads.read & loaded.keys())
+        self.program.loaded.update(loaded.values() if ended and run.sized else ())
         taken = Taken(
             bytes(run.outcomes) if ended else b"",
             frozenset(run.cases) if ended else frozenset(),
@@ -496,6 +501,8 @@ class Sweep:
         Where none was, all conditions that a launch decides have been seen both ways, so that no launch comes there:
         what is copied there by a map that is idle otherwise is for other clusters.
         """
+        program = self.program
+        self.unproven |= overlapping(program.load_places, self.boxes) | never_read(program.loaded, program.used)
         for name, reason in self.idle.items():
             copies = self.program.copies_by(name)
             if self.zeros or not copies or copies & self.program.reached:

@@ -164,14 +164,14 @@ def count(sweep: Sweep, base: Values) -> None:
                         break  # one example is enough
 
 
-def _switch(sweep: Sweep, base: Values, steps: Values) -> None:
+def switch(sweep: Sweep, base: Values, steps: Values, most_together: int = MOST_TOGETHER) -> None:
     """Run with each few of the parameters that steer no loop and decide what is half seen set to nothing.
 
     What has nothing to do alone, and breaks, is not tried with others: it will be left out, or is an error. Nor are
     several that turn nothing round by what can be computed.
     """
     wrong: list[Values] = []
-    for several in _switched(sweep, base, steps):
+    for several in _switched(sweep, base, steps, most_together):
         listed = [values for values in several if not any(one.items() <= values.items() for one in wrong)]
         listed = [values for values in listed if len(values) == 1 or _may_turn(sweep, {**base, **values})]
         run_ahead(sweep, ({**base, **values} for values in listed))
@@ -237,7 +237,7 @@ def _all_switched(sweep: Sweep, names: Set[str], base: Values) -> bool:
     return True
 
 
-def _switched(sweep: Sweep, base: Values, steps: Values) -> Iterator[list[Values]]:
+def _switched(sweep: Sweep, base: Values, steps: Values, most_together: int) -> Iterator[list[Values]]:
     program, counts = sweep.program, dict[str, int]()
     for watch in program.watches:
         if _half_seen(watch):
@@ -247,7 +247,7 @@ def _switched(sweep: Sweep, base: Values, steps: Values) -> Iterator[list[Values
     if len(names) < 2:
         return
     names, left = names[:MOST_SWITCHES], MOST_SWITCHED
-    for together in range(1, MOST_TOGETHER + 1):
+    for together in range(1, most_together + 1):
         listed = list(combinations(names, together))[:left]
         left -= len(listed)
         yield [{n: int(base.get(n) == 0 and not program.is_pointer(n)) for n in chosen} for chosen in listed]
@@ -409,7 +409,7 @@ def turn(sweep: Sweep, bases: list[Values], steps: Values) -> None:
     for values, outcomes in sweep.earlier:  # what these took is excused only where the launches are left out
         if not sweep.late and _tells_more(sweep, outcomes):
             sweep.shown(values)
-    _switch(sweep, bases[0], steps)
+    switch(sweep, bases[0], steps)
     open_ = []
     settled = _settled(sweep, _run_parts(sweep, steps))
     for number, watch in enumerate(program.watches):

@@ -21,7 +21,7 @@ from legalsat.extract.check.ptx_sweep import (
     Sweep,
     so_many_rounds,
 )
-from legalsat.extract.check.ptx_turns import ROOM, count, tells_too_little, turn, with_room
+from legalsat.extract.check.ptx_turns import ROOM, count, switch, tells_too_little, turn, with_room
 from legalsat.logic import round_up
 
 PAIRED = (0, 1, 3)
@@ -88,6 +88,8 @@ def sweep_all(sweep: Sweep) -> None:
         for gap, more in product(GAPS if TICKETS in program.decisive else (), longer):
             if not sweep.late:
                 sweep.shown({**bases[0], TICKETS: gap, **more})
+    elif all(one.of_nothing for one in sweep.failing):  # a sweep without such follows, and has no null pointers either
+        switch(sweep, bases[0], looped, 1)
     sweep.say_what_was_left_out()
     if program.bounds.reason:
         sweep.unproven[0, program.bounds.reason] = None

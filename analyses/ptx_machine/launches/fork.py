@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from legalsat.analyses.ptx.contract_barriers import Barrier, Barriers
+from legalsat.analyses.ptx.loads import Loads
 from legalsat.analyses.ptx_machine.machine import Meeting, Part, Run, Wait, Warp, warpgroups
 
 _T = TypeVar("_T")
@@ -24,6 +25,7 @@ def fork(run: Run) -> Run:
     found = _apart(run)
     found.order = order = _apart(run.order)
     order.workers = [worker.copy() for worker in order.workers]
+    order.loads = Loads(*(held.copy() for held in vars(run.order.loads).values()))
     order.shared, found.tensor = run.order.shared.copy(), run.tensor.copy()
     found.maps = run.maps.copy(order)
     found.barriers = _barriers(run.barriers, found)
