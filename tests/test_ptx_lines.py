@@ -30,7 +30,7 @@ PRODUCTS = {
     "odd rows": ls.Gemm(70, 72, 137, "bf16"),
     "odd columns": ls.Gemm(71, 73, 140, "fp16", a=T((71, 140), "fp16", (1, 71)), b=T((73, 140), "fp16", (1, 73))),
     "bytes": ls.Gemm(65, 72, 262, "e4m3"),
-    "one of them": ls.Gemm(140, 96, 200, "bf16", a=T((140, 200), "bf16", (207, 1))),
+    "one of them": ls.Gemm(140, 96, 200, "bf16", a=T((140, 200), "bf16", (207, 1), offset=6)),
     "members anywhere": ls.Gemm(77, 72, 77, "bf16", batch=3),
     "two axes of members": ls.Gemm(40, 72, 77, "bf16", batch=(2, 2)),
     "groups of rows": ls.GroupedGemm(300, 72, 139, "bf16", groups=5),
