@@ -24,13 +24,15 @@ from bench.gpu.machine import machine
 
 TARGET = "h200"
 WORKERS = 8
-# Rows, then the extents from product to product: legal ones, odd ones, and a k that is long, which has slices.
+# Rows, then the extents from product to product: legal ones, odd ones, a k that is long, which has slices, and products
+# of which both operands are laid out first, side by side.
 CHAINS = {
     "small": (128, (256, 512, 384, 256, 640, 256)),
     "large": (4096, (2048, 4096, 2048, 4096, 2048)),
     "odd": (333, (517, 1023, 255, 769, 1031)),
     "long": (256, (256, 16384, 320, 12288, 256)),
     "mixed": (777, (512, 513, 4096, 1001, 1000, 64)),
+    "both": (999, (2063, 5001, 2063, 6001)),
 }
 
 
