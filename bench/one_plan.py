@@ -24,6 +24,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,10 @@ def compared_relayouts(plan: ls.GemmPlan, kernel: ProductKernel, made: Program) 
     maps = dict(zip(map(str.lower, kernel.operands), source_maps(plan.operator, kernel), strict=True))
     for one, launched in zip(plan.before, made.before, strict=True):
         yield "constant, relayouts", one.constant, launched.constant
-        yield "program, relayouts", program(one.plan, "cute"), launched.program
+        alone, granules = program(one.plan, "cute"), one.plan.granules
+        early = granules is not None and granules.beside  # so it is brought in before the one in front of it ends
+        said = replace(alone, recipes=tuple(replace(each, dependent=early or each.dependent) for each in alone.recipes))
+        yield "program, relayouts", said, launched.program
         lies = launched.program.result.tensor
         pitch = max(plain(lies.strides)) * lies.dtype.bytes
         phases = max(1, kernel.slides)  # of k, each of which has every so many lines by a map of its own
