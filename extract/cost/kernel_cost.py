@@ -88,9 +88,7 @@ STORED_BY_COLUMNS = 5.0
 APART_SECTORS = 97.5
 STORED_AS_SUMS = 2.83  # times as long, through all accumulators where C has whole granules
 STORED_ALONE = 17.0  # likewise where it has none: element by element
-# Nanoseconds from one tile to the next then, since a CTA has one alone (4 kernels of 2 batches, an H200: they were
-# predicted at 0.70 to 0.80 of the time without).
-BEGUN_ANEW = 2300.0
+BEGUN_ANEW = 2300.0  # nanoseconds from one tile to the next then, as a CTA has one alone (4 kernels, an H200)
 # Boxes of C whose rows are no whole lines, by bytes of a row: longer from shared memory, and more of C's bytes.
 NARROW_BOXES = {128: (0.0, 0.0), 64: (0.131, 0.87), 32: (0.919, 2.01)}
 DRAM_SHARE = 0.819  # of the datasheet's bandwidth
@@ -385,11 +383,8 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     joined = rounds * (np.where(in_registers, SPLIT_REALIGNED, SPLIT) + rows * columns * 4 * SPLIT_BYTES * scattered)
     again = m * n * (slices * SUM_BYTES + products.result_size) / (bandwidth * SUMMED_SHARE)
     apart = count * m * n * _sectors(products, kernels, result_size) / APART_SECTORS
-    joined = (
-        np.where(split > 1, joined, kernels.by_sums * (rounds - 1) * BEGUN_ANEW)
-        + np.where(slices > 1, SUMMED_LAUNCH + again, 0.0)
-        + apart
-    )
+    anew = kernels.by_sums * (rounds - 1) * BEGUN_ANEW
+    joined = np.where(split > 1, joined, anew) + np.where(slices > 1, SUMMED_LAUNCH + again, 0.0) + apart
     relayouts = _relayouts(products, kernels, (of_a * m * k, of_b * n * k), bandwidth)
     return Parts(
         total + joined + relayouts,
