@@ -382,9 +382,10 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     scattered = np.where(in_registers & swapped, SPLIT_SCATTERED, 1.0)
     joined = rounds * (np.where(in_registers, SPLIT_REALIGNED, SPLIT) + rows * columns * 4 * SPLIT_BYTES * scattered)
     again = m * n * (slices * SUM_BYTES + products.result_size) / (bandwidth * SUMMED_SHARE)
-    apart = count * m * n * _sectors(products, kernels, result_size) / APART_SECTORS
-    anew = kernels.by_sums * (rounds - 1) * BEGUN_ANEW
-    joined = np.where(split > 1, joined, anew) + np.where(slices > 1, SUMMED_LAUNCH + again, 0.0) + apart
+    joined = np.where(split > 1, joined, kernels.by_sums * (rounds - 1) * BEGUN_ANEW) + np.where(
+        slices > 1, SUMMED_LAUNCH + again, 0.0
+    )
+    joined = joined + count * m * n * _sectors(products, kernels, result_size) / APART_SECTORS
     relayouts = _relayouts(products, kernels, (of_a * m * k, of_b * n * k), bandwidth)
     return Parts(
         total + joined + relayouts,
