@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from legalsat.backends.ptx.consumer import GRANULE, SWIZZLE_ROW
 from legalsat.backends.ptx.cta import Cta, Ring, Tile
+from legalsat.backends.ptx.shift import WORD, Shift
 from legalsat.backends.ptx.text import Text, Value, address, braced, grouped
 from legalsat.plans.product_kernel import LINES_ALIKE, WARPGROUP, WIDE_BOX, Lines, ProductKernel
 
-WORDS = GRANULE // 4  # of a granule
+WORDS = GRANULE // WORD  # of a granule
 
 
 def load_lines(  # noqa: PLR0917 - whose share, of what, and where to
@@ -47,12 +46,7 @@ def align_lines(  # noqa: PLR0917 - whose, of what, and who does it
     stage, rows = cta.stage(ring), kernel.loaded[number]
     phase = text.rem(thread, LINES_ALIKE)
     first = tile.a_m if operand == "A" and cta.plan.rows_cut else 0  # else one of the first phase
-    late = cta.late(operand, text.add(phase, first), tile)
-    whole, half, bits = (
-        text.when("ne.s32", text.put("and.b32", late, 4), 0),
-        text.when("ne.s32", text.put("and.b32", late, 8), 0),
-        text.mul(text.rem(late, 4), 8),
-    )
+    shift = Shift(text, cta.late(operand, text.add(phase, first), tile))
     unit = text.held(text.div(thread, LINES_ALIKE))
     with text.loop(unit, rows // LINES_ALIKE, WARPGROUP // LINES_ALIKE):
         turned = text.rem(text.add(phase, unit), LINES_ALIKE)
@@ -64,11 +58,7 @@ def align_lines(  # noqa: PLR0917 - whose, of what, and who does it
         target = text.add(stage, cta.plan.b_offset if operand == "B" else 0)
         target = text.mad(text.mad(line, LINES_ALIKE, phase), SWIZZLE_ROW, target)
         words = [word for i in range(SWIZZLE_ROW // GRANULE + 1) for word in _granule(text, source, i)]
-        for skipped, drops in ((1, whole), (2, half)):
-            beside = zip(words, words[skipped:], strict=False)
-            words = [text.put("selp.b32", later, word, drops) for word, later in beside]
-        words = [text.put("shf.r.wrap.b32", word, later, bits) for word, later in pairwise(words)]
-        for i, some in enumerate(grouped(words, WORDS)):
+        for i, some in enumerate(grouped(shift.moved(words), WORDS)):
             to = text.mad(text.xor(phase, i), GRANULE, target)
             text.do(f"st.shared.v4.b32 [{to}], {braced(some)}")
 

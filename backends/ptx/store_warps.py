@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from legalsat.backends.ptx.consumer import GRANULE, LANES, SWIZZLE_ROW, Consumer, OfTile
 from legalsat.backends.ptx.cta import Tile
+from legalsat.backends.ptx.shift import WORD, Shift
 from legalsat.backends.ptx.store import Store
 from legalsat.backends.ptx.sums import packed
 from legalsat.backends.ptx.tensor_memory import Fetcher
@@ -298,13 +299,7 @@ class ByRows(Held):
             text.do(f"mov.b32 {high}, {low}")
         with text.only(text.when("ne.s32", late, 0)):
             text.do(f"ld.shared.v4.b32 {braced(words[4:])}, [{begin}+{GRANULE}]")
-        for skipped, count in ((2, 6), (1, 5)):
-            further = text.when("ne.s32", text.put("and.b32", late, 4 * skipped), 0)
-            words = [text.put("selp.b32", words[i + skipped], words[i], further) for i in range(count)]
-        if self.plan.result_bytes == 4:
-            return words[:4]
-        bits = text.mul(text.rem(late, 4), 8)
-        return [text.put("shf.r.wrap.b32", words[i], words[i + 1], bits) for i in range(4)]
+        return Shift(text, late, whole=self.plan.result_bytes == WORD).moved(words)
 
     def _ends(self, start: Value, first: Value) -> None:
         text, size = self.text, self.plan.result_bytes
