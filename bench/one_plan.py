@@ -171,8 +171,7 @@ def compared_relayouts(plan: ls.GemmPlan, kernel: ProductKernel, made: Program) 
     maps = dict(zip(map(str.lower, kernel.operands), source_maps(plan.operator, kernel), strict=True))
     for one, launched in zip(plan.before, made.before, strict=True):
         yield "constant, relayouts", one.constant, launched.constant
-        alone, granules = program(one.plan, "cute"), one.plan.granules
-        early = granules is not None and granules.beside  # so it is brought in before the one in front of it ends
+        alone, early = program(one.plan, "cute"), one.plan.beside  # brought in before the one in front of it ends
         said = replace(alone, recipes=tuple(replace(each, dependent=early or each.dependent) for each in alone.recipes))
         yield "program, relayouts", said, launched.program
         lies = launched.program.result.tensor

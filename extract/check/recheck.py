@@ -91,19 +91,19 @@ def recheck(plan: Plan) -> None:
 
 def _check_granules(plan: Plan, question: Question) -> None:
     """Choose the kernel of a movement by granules again, and bind it: nothing about it is solved."""
-    found, granules = by_granules.solve(question), plan.granules
+    found = by_granules.solve(question)
     if isinstance(found, Conflict):
         _refuse(found.diagnostics)
-    elif found.granules is None or (found.granules, found.copies, found.shared, found.tensor_maps, found.phases) != (
-        granules and replace(granules, beside=False),
-        plan.copies,
-        plan.shared,
-        plan.tensor_maps,
-        plan.phases,
-    ):
+    elif found.granules is None or (
+        replace(found.granules, beside=plan.beside),
+        found.copies,
+        found.shared,
+        found.tensor_maps,
+        found.phases,
+    ) != (plan.granules, plan.copies, plan.shared, plan.tensor_maps, plan.phases):
         raise InvalidPlan("kernel or its numbers are not those of the movement; synthesise the plan again")
     elif plan.launch != granules_launch(found.granules) or plan.pipeline != granules_pipeline(
-        found.granules.kernel, beside=granules is not None and granules.beside
+        found.granules.kernel, beside=plan.beside
     ):
         raise InvalidPlan("launch or steps are not those of the kernel; synthesise the plan again")
     require_contract(plan.pipeline, plan.target)

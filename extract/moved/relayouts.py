@@ -74,9 +74,7 @@ def relayout_times(gemm: Gemm, kernel: ProductKernel, target: Target) -> float:
 
 def nanoseconds_of(one: InFront) -> float:
     """Return what a relayout takes among other kernels, as its plan says."""
-    granules = one.plan.granules
-    beside = granules is not None and granules.beside
-    return among_others(one.plan.cost.nanoseconds, exchanged=one.exchanged, beside=beside)
+    return among_others(one.plan.cost.nanoseconds, exchanged=one.exchanged, beside=one.plan.beside)
 
 
 def uncounted(tensor: Tensor, target: Target) -> dict[str, tuple[Diagnostic, ...]]:

@@ -296,6 +296,11 @@ class Plan:
         return mma_of(self)
 
     @property
+    def beside(self) -> bool:
+        """Whether it runs beside the movement in front of it; see `Granules`."""
+        return self.granules is not None and self.granules.beside
+
+    @property
     def source(self) -> Tensor:
         """The tensor that this plan's kernel reads: the operator's, or what a relayout made of it."""
         return self.before[-1].operator.target if self.before else self.operator.source

@@ -37,9 +37,5 @@ def runs_beside(body: Sequence[object], front: Sequence[object]) -> bool:
         body: what all threads of the kernel do, in order.
         front: what those of the kernel in front do, which touches nothing that this one writes or reads.
     """
-    waited = (op for i, op in enumerate(front) if any(isinstance(one, AwaitGrid) for one in front[:i]))
-    return begins_early(front) and any(isinstance(op, LaunchDependents) for op in waited) and _waits_last(body)
-
-
-def _waits_last(body: Sequence[object]) -> bool:
-    return bool(body) and isinstance(body[-1], AwaitGrid)
+    lets_in = any(isinstance(op, LaunchDependents) for op in front)  # behind its wait, since it begins early
+    return begins_early(front) and lets_in and bool(body) and isinstance(body[-1], AwaitGrid)
