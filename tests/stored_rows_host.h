@@ -21,6 +21,14 @@ inline int *c_times;
 inline long long c_size;
 inline int faults;
 
+extern "C" void begin(uint8_t *c, int *times, long long size) {
+    c_bytes = c;
+    c_times = times;
+    c_size = size;
+    faults = 0;
+}
+extern "C" int found() { return faults; }
+
 inline void __syncwarp() {}
 inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, int bits) {
     return static_cast<uint32_t>(((static_cast<uint64_t>(high) << 32) | low) >> (bits & 31));

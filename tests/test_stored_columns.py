@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
+from stored_on_host import KINDS, Room, compiled
 
 from legalsat.backends.cute.product import part
 from legalsat.extract.kernels.product_maps import turned_columns
 
-HOST = Path(__file__).with_name("stored_rows_host.h")
-GUARD, BLOCK, LINE = 256, 64, 128  # bytes around C, rows of an instruction, bytes of rows side by side
-KINDS = {2: ("uint16_t", np.uint16), 4: ("uint32_t", np.uint32)}
+BLOCK, LINE = 64, 128  # rows of an instruction, and bytes of rows side by side
 # Bytes of an element, columns of a tile, and phases of rows, of which a tile has one.
 KERNELS = [
     *((size, columns, 1) for size in (2, 4) for columns in (8, 24, 56, 64, 72, 128, 160, 192, 256)),
@@ -61,11 +58,8 @@ extern "C" void run_{name}(unsigned long long c, long long pitch, int m, int n, 
 }}"""
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    folder = tmp_path_factory.mktemp("stored")
-    source, made = folder / "stored.cpp", folder / "stored.so"
-    host = """
+# What the columns need of the host besides.
+SHIFTED = """
 constexpr int swizzle_row = 128;
 inline Granule shifted(Granule const &first, Granule const &next, int late) {
     Granule found;
@@ -74,14 +68,12 @@ inline Granule shifted(Granule const &first, Granule const &next, int late) {
     std::memcpy(bytes + 16, &next, 16);
     std::memcpy(&found, bytes + late, 16);
     return found;
-}
-extern "C" void begin(uint8_t *c, int *times, long long size) {
-    c_bytes = c; c_times = times; c_size = size; faults = 0;
-}
-extern "C" int found() { return faults; }"""
-    source.write_text("\n".join([f'#include "{HOST}"', host, *(text(*one) for one in KERNELS)]))
-    subprocess.run(["g++", "-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-o", str(made), str(source)], check=True)
-    return ctypes.CDLL(str(made))
+}"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return compiled(tmp_path_factory.mktemp("stored"), [SHIFTED, *(text(*one) for one in KERNELS)])
 
 
 @pytest.mark.parametrize(("size", "columns", "phases"), KERNELS)
@@ -100,12 +92,7 @@ def test_columns_that_begin_anywhere_are_stored_and_nothing_else_is(
         m = int(rng.integers(1, 2 * BLOCK * phases + 2))
         pitch, late = m + max(0, int(rng.integers(-30, 40))), int(rng.integers(0, 16 // size))
         expected = rng.integers(0, 200, (m, n)).astype(kind)
-        room = np.zeros(4 * GUARD + n * pitch * size, np.uint8)
-        first = -room.ctypes.data % 16 + GUARD + late * size
-        times = np.zeros(len(room), np.int32)
-        library.begin(
-            ctypes.c_void_p(room.ctypes.data), ctypes.c_void_p(times.ctypes.data), ctypes.c_longlong(len(room))
-        )
+        room = Room(library, n, pitch * size, late * size, 16)
         for at_m in range(0, -(-m // phases), BLOCK):
             for at_n in range(0, n, columns):
                 for phase in range(phases):
@@ -113,16 +100,8 @@ def test_columns_that_begin_anywhere_are_stored_and_nothing_else_is(
                     tile = np.full((BLOCK, columns), 255, kind)
                     tile[: inside.shape[0], : inside.shape[1]] = inside
                     store(
-                        ctypes.c_ulonglong(room.ctypes.data + first), ctypes.c_longlong(pitch),
+                        room.address, ctypes.c_longlong(pitch),
                         *map(ctypes.c_int, (m, n, at_m, at_n, phase)), ctypes.c_void_p(tile.ctypes.data),
                     )  # fmt: skip
-        assert library.found() == 0
-        own, whole = np.zeros(len(room), np.int32), np.zeros_like(room)
-        for column in range(n):
-            begin = first + column * pitch * size
-            own[begin : begin + m * size] = written[column % columns]
-            whole[begin : begin + m * size] = np.frombuffer(
-                np.ascontiguousarray(expected[:, column]).tobytes(), np.uint8
-            )
-        assert np.array_equal(times, own), (m, n, pitch, late)
-        assert np.array_equal(room, whole), (m, n, pitch, late)
+        times = [written[column % columns] for column in range(n)]
+        room.check(np.ascontiguousarray(expected.T), times, (m, n, pitch, late))

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
+from stored_on_host import KINDS, Room, compiled
 
 from legalsat.backends.cute.product import part
 
-HOST = Path(__file__).with_name("stored_rows_host.h")
-GUARD, ROWS = 256, 16  # bytes around C, and rows of a warp's part
-KINDS = {1: ("uint8_t", np.uint8), 2: ("uint16_t", np.uint16), 4: ("uint32_t", np.uint32)}
+ROWS = 16  # of a warp's part
 SECTOR = 32
 
 # Bytes of an element, columns of a tile, and those that it computes of the next one's.
@@ -73,17 +70,7 @@ extern "C" void run_{name}(unsigned long long c, long long pitch, int m, int n, 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    folder = tmp_path_factory.mktemp("stored")
-    source, made = folder / "stored.cpp", folder / "stored.so"
-    ends = """
-extern "C" void begin(uint8_t *c, int *times, long long size) {
-    c_bytes = c; c_times = times; c_size = size; faults = 0;
-}
-extern "C" int found() { return faults; }"""
-    source.write_text("\n".join([f'#include "{HOST}"', *(text(*one) for one in KERNELS), ends]))
-    flags = ["-std=c++17", "-O0", "-w", "-shared", "-fPIC"]
-    subprocess.run(["g++", *flags, "-o", str(made), str(source)], check=True)
-    return ctypes.CDLL(str(made))
+    return compiled(tmp_path_factory.mktemp("stored"), (text(*one) for one in KERNELS))
 
 
 def cases(size: int, columns: int) -> Iterator[tuple[int, int, int, int]]:
@@ -103,12 +90,7 @@ def test_rows_that_begin_anywhere_are_stored_once_and_nothing_else_is(
     for m, n, pitch, late in cases(size, columns):
         rng = np.random.default_rng(m * n)
         expected = rng.integers(0, 200, (m, n)).astype(kind)
-        room = np.zeros(4 * GUARD + m * pitch * size, np.uint8)
-        first = -room.ctypes.data % SECTOR + GUARD + late * size
-        times = np.zeros(len(room), np.int32)
-        library.begin(
-            ctypes.c_void_p(room.ctypes.data), ctypes.c_void_p(times.ctypes.data), ctypes.c_longlong(len(room))
-        )
+        room = Room(library, m, pitch * size, late * size, SECTOR)
         store = getattr(library, f"run_of_{size}_{columns}_{lap}")
         for at_m in range(0, m, ROWS):
             for at_n in range(0, n, columns - lap):
@@ -116,15 +98,7 @@ def test_rows_that_begin_anywhere_are_stored_once_and_nothing_else_is(
                 inside = expected[at_m : at_m + ROWS, at_n : at_n + columns]
                 tile[: inside.shape[0], : inside.shape[1]] = inside
                 store(
-                    ctypes.c_ulonglong(room.ctypes.data + first), ctypes.c_longlong(pitch),
+                    room.address, ctypes.c_longlong(pitch),
                     *(ctypes.c_int(one) for one in (m, n, at_m, at_n)), ctypes.c_void_p(tile.ctypes.data),
                 )  # fmt: skip
-        assert library.found() == 0
-        own = np.zeros(len(room), np.int32)
-        whole = np.zeros_like(room)
-        for row in range(m):
-            begin = first + row * pitch * size
-            own[begin : begin + n * size] = 1
-            whole[begin : begin + n * size] = np.frombuffer(expected[row].tobytes(), np.uint8)
-        assert np.array_equal(times, own), (m, n, pitch, late)
-        assert np.array_equal(room, whole), (m, n, pitch, late)
+        room.check(expected, [1] * m, (m, n, pitch, late))
