@@ -22,6 +22,7 @@ from legalsat.analyses.ptx.text import parse
 from legalsat.errors import LegalSatError
 from legalsat.extract.check.check_ptx import check_ptx
 
+pytestmark = pytest.mark.seconds
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
 MOST_SECONDS, MOST_MEMORY = 10.0, 2 << 30
 MANY = 10_000
@@ -268,7 +269,7 @@ def test_what_a_check_leaves_behind_is_cleared_within_its_seconds(monkeypatch: p
     """A process that grew by a GiB takes a second or two to find what nobody needs, and stops trying sooner."""
     clock, size = [0.0], [1 << 28]
     monkeypatch.setattr(bounds, "_resident", lambda: size[0])
-    monkeypatch.setattr("time.thread_time", lambda: clock[0])
+    monkeypatch.setattr(bounds, "_spent", lambda: clock[0])
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
 
     def stopped(growing: int) -> float:

@@ -451,8 +451,8 @@ def test_backends_are_asked_in_order_and_by_name() -> None:
     with pytest.raises(ls.InvalidInput, match="backend is 'host'; give one of cute, ptx, triton"):
         ls.synthesize(LEGAL, "h200").compile("host")  # type: ignore[arg-type]
     plan = ls.synthesize(ls.Gemm(64, 64, 64, "e4m3", out_dtype="bf16"), "b200")
-    foreign = replace(plan, kernel=replace(plan.kernel, loose=(True, False)))
-    order = r"; cute: cute has no row .*; ptx: ptx has no row for LoadShare .*; triton: triton has no row"
+    foreign = replace(plan, kernel=replace(plan.kernel, store="columns"))
+    order = r"; cute: cute has no row .*; ptx: ptx has no row for StoreColumns .*; triton: triton has no row"
     with pytest.raises(ls.LegalSatError, match="no backend prints this plan" + order):
         program(foreign)
     with pytest.raises(ls.LegalSatError, match="no backend runs this plan" + order):

@@ -34,7 +34,7 @@ class Bounds:
 
     def __init__(self, seconds: float = SECONDS, whole: Bounds | None = None) -> None:
         self.seconds = seconds
-        self._end = time.thread_time() + seconds
+        self._end = _spent() + seconds
         self._look = time.perf_counter() + seconds / 2
         self._late = False
         self._asked = 0
@@ -44,7 +44,7 @@ class Bounds:
     @property
     def left(self) -> float:
         """Seconds until nothing more is tried."""
-        return max(0.0, self._end - time.thread_time())
+        return max(0.0, self._end - _spent())
 
     def part(self, count: int, most: float = SECONDS) -> Bounds:
         """Return the bounds of the next of so many parts: nearly twice its share, since most parts take little."""
@@ -62,7 +62,7 @@ class Bounds:
         now = time.perf_counter()
         if now > self._look:  # a thread gets no more processor time than passes, and to ask for it is slow
             grown = max(0, _resident() + MOST_BYTES - self._most)
-            left = self._end - time.thread_time() - CLEARED * grown
+            left = self._end - _spent() - CLEARED * grown
             self._late, self._look = left < 0, now + max(left / 2, 0.01)  # it may grow
         return f"not decided within {self.seconds:.2g} s" if self._late else ""
 
@@ -75,6 +75,11 @@ class Bounds:
         reason = self.reason
         if reason:
             raise Undecided(0, reason)
+
+
+def _spent() -> float:
+    """Return the seconds of a processor that the thread took so far."""
+    return time.thread_time()
 
 
 def _resident() -> int:
