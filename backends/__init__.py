@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from legalsat.checks import one_of
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.plans.gemm_plan import GemmPlan, InFront
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.plans.plan import Plan
+from legalsat.plans.program_plan import ProgramPlan
 
 if TYPE_CHECKING:
     from legalsat.operators.gemm import Gemm
@@ -38,6 +40,8 @@ HOLDS = {"host": "ptx"}  # whose kernels a backend's files hold
 Made = TypeVar("Made")
 Refusal: TypeAlias = "Callable[[Gemm, ProductKernel], str]"
 
+PROGRAM_BACKENDS = {"cute": "legalsat.backends.composed:emit_program"}  # the same of those that print programs
+
 # Name -> the module of a backend whose texts run, best first. It has
 #     program_of(plan) -> Program       text and how it is launched, by a `builder` that is this module; relayouts of a
 #                                       product's operands are in front; calls no compiler
@@ -52,13 +56,14 @@ PRODUCT_PROGRAMS = {
 }
 
 
+_EMITTED = {MovementPlan: BACKENDS, GemmPlan: PRODUCT_BACKENDS, ProgramPlan: PROGRAM_BACKENDS}
 OPEN_FILES = ("cute", "host")  # which hold what launches the kernel
 OPEN_MOVEMENTS = ("cute", "host", "host-python")
 # Of the modules of programs, those that print kernels whose launches may be formulas of dims.
 OPEN_PROGRAMS = {PRODUCT_PROGRAMS["cute"], PRODUCT_PROGRAMS["ptx"], PROGRAMS["cute"]}
 
 
-def emit(plan: Plan | GemmPlan, backend: str) -> str:
+def emit(plan: Plan, backend: str) -> str:
     """Return source text that carries the plan out and needs LegalSAT no more.
 
     Args:
@@ -66,22 +71,22 @@ def emit(plan: Plan | GemmPlan, backend: str) -> str:
         backend: of a movement "triton" (a kernel), "cute" (a kernel in CUDA C++ for any means, and what launches
             it), "host" (C++ that encodes the tensor maps) or "host-python" (the same in Python); of a
             product "cute" (for wgmma, and what launches it), "ptx" (a kernel, for tcgen05 as well), "triton" (a kernel
-            for wgmma) or "host" (what loads and launches the kernel in PTX).
+            for wgmma) or "host" (what loads and launches the kernel in PTX); of a program "cute".
 
     Raises:
         InvalidInput: no such backend for such a plan, or `plan` is no plan.
         LegalSatError: the backend prints no plan like this one, or none that is open, or the plan only loads, and
             the backend is no host.
     """
-    backends = PRODUCT_BACKENDS if isinstance(plan, GemmPlan) else BACKENDS
+    require_plan(plan, Plan)
+    backends = next(table for kind, table in _EMITTED.items() if isinstance(plan, kind))
     module, function = backends[one_of(backend, "backend", backends)].split(":")
-    require_plan(plan, GemmPlan, Plan)
-    if isinstance(plan, Plan):
+    if isinstance(plan, MovementPlan):
         if backend not in OPEN_MOVEMENTS:
             require_bound(plan)
         if backend in PROGRAMS:
             _require_stores(plan)
-    elif plan.guard and backend not in OPEN_FILES:
+    elif isinstance(plan, GemmPlan) and plan.guard and backend not in OPEN_FILES:
         names = ", ".join(dim.name for dim in plan.operator.dims)
         others = [one for one in OPEN_FILES if _prints(one, plan)]
         instead = " or ".join(["bind its dims", *(["ask for " + " or ".join(others)] if others else [])])
@@ -116,9 +121,9 @@ def _prints(backend: str, plan: GemmPlan) -> bool:
     return not any(refusal_of(backend)(plan.operator, one.kernel) for one in plan.choices)
 
 
-def require_bound(plan: Plan) -> None:
+def require_bound(plan: MovementPlan) -> None:
     """Raise unless `plan` is a plan whose every number is known; a symbolic one holds representative numbers."""
-    require_plan(plan, Plan)
+    require_plan(plan, MovementPlan)
     if plan.guard:
         names = sorted({dim.name for end in (plan.operator.source, plan.operator.target) for dim in end.dims})
         values = ", ".join(f"{name}=..." for name in names)
@@ -131,7 +136,7 @@ def require_plan(plan: Any, *kinds: type) -> None:
         raise InvalidInput(f"plan is {type(plan).__name__}; give what legalsat.synthesize returns")
 
 
-def _require_stores(plan: Plan) -> None:
+def _require_stores(plan: MovementPlan) -> None:
     """Raise unless a kernel of the plan would leave something behind."""
     if plan.operator.loads_only:
         raise LegalSatError(
@@ -140,7 +145,7 @@ def _require_stores(plan: Plan) -> None:
         )
 
 
-def program(plan: Plan | GemmPlan, backend: str | None = None) -> Any:
+def program(plan: Plan, backend: str | None = None) -> Any:
     """Return a plan's kernel as text with how it is launched, relayouts of operands included.
 
     It is a `Program`, or an `OpenProgram` where the plan's dims are open.
@@ -158,16 +163,16 @@ def program(plan: Plan | GemmPlan, backend: str | None = None) -> Any:
     if backend is None:
         return first_of(table, lambda name: program(plan, name), "prints")[0]
     module = importlib.import_module(table[one_of(backend, "backend", table)])
-    if isinstance(plan, Plan):
+    if isinstance(plan, MovementPlan):
         _require_stores(plan)
     if plan.guard:
         return _open_program(plan, module)
-    if isinstance(plan, Plan) and plan.before:
+    if isinstance(plan, MovementPlan) and plan.before:
         return _relaid(plan, backend)
     return module.program_of(plan)
 
 
-def _open_program(plan: Plan | GemmPlan, module: ModuleType) -> OpenProgram:
+def _open_program(plan: Plan, module: ModuleType) -> OpenProgram:
     """Return the program of a plan whose dims are open: of a product a text for each of its kernels."""
     from legalsat.analyses.sentences import whole_guard  # noqa: PLC0415 - closed plans need no isl
     from legalsat.extract.search.structure import open_dims, require_counted  # noqa: PLC0415
@@ -177,16 +182,17 @@ def _open_program(plan: Plan | GemmPlan, module: ModuleType) -> OpenProgram:
     if module.__name__ not in OPEN_PROGRAMS:
         names = " or ".join(name for name, one in _programs(plan).items() if one in OPEN_PROGRAMS)
         raise LegalSatError(f"plan is open in {', '.join(dim.name for dim in dims)}; bind its dims, or ask for {names}")
-    if isinstance(plan, Plan):
-        require_counted(plan)
-        choices = [OpenChoice(plan.guard, module.program_of(plan))]
-    else:
+    if isinstance(plan, GemmPlan):
         ways = ((one.set, module.program_for(plan.operator, one.kernel, plan.target)) for one in plan.choices)
         choices = [OpenChoice(where, made) for where, made in ways]
+    else:
+        assert isinstance(plan, MovementPlan)
+        require_counted(plan)
+        choices = [OpenChoice(plan.guard, module.program_of(plan))]
     return OpenProgram(dims, whole_guard(plan.guard, dims), tuple(choices))
 
 
-def _relaid(plan: Plan, backend: str) -> Program:
+def _relaid(plan: MovementPlan, backend: str) -> Program:
     """Return the program of a movement that begins with a relayout, which runs in front and writes its source."""
     from legalsat.backends.relayouts import with_relayouts  # noqa: PLC0415 - it prints them by what is here
 
@@ -195,10 +201,10 @@ def _relaid(plan: Plan, backend: str) -> Program:
     return with_relayouts(then, before, backend)
 
 
-def compiled(plan: Plan | GemmPlan, backend: str | None = None) -> Any:
+def compiled(plan: Plan, backend: str | None = None) -> Any:
     """Return a plan's kernel, to be called with arrays; what its text becomes is kept on disk.
 
-    It is a `Kernel`, or an `OpenKernel` where the plan's dims are open.
+    It is a `Kernel`, an `OpenKernel` where the plan's dims are open, or a `ProgramKernel` of several operators.
 
     Args:
         plan: a plan; its dims may be open.
@@ -210,8 +216,13 @@ def compiled(plan: Plan | GemmPlan, backend: str | None = None) -> Any:
     from legalsat.runtime import Kernel, OpenKernel  # noqa: PLC0415 - the runtime needs plans
     from legalsat.runtime.open_program import OpenProgram  # noqa: PLC0415
 
+    if isinstance(plan, ProgramPlan):
+        from legalsat.backends.composed import compiled_program  # noqa: PLC0415 - it asks this module for its steps
+
+        return compiled_program(plan, backend)
+    table = _programs(plan)
     if backend is None:
-        return first_of(_programs(plan), lambda name: compiled(plan, name), "runs")[0]
+        return first_of(table, lambda name: compiled(plan, name), "runs")[0]
     made = program(plan, backend)
     return OpenKernel(made).build() if isinstance(made, OpenProgram) else Kernel(made).build()
 
@@ -242,11 +253,11 @@ def _said(refusals: dict[str, list[str]]) -> str:
     return "; ".join(f"{', '.join(names)}: {said}" for said, names in refusals.items())
 
 
-def _programs(plan: Plan | GemmPlan) -> dict[str, str]:
+def _programs(plan: Plan) -> dict[str, str]:
     """Return the table of a plan's backends; raises unless it is a plan."""
     if isinstance(plan, GemmPlan):
         return PRODUCT_PROGRAMS
-    require_plan(plan, Plan)
+    require_plan(plan, MovementPlan)
     return PROGRAMS
 
 

@@ -12,7 +12,7 @@ from legalsat.backends.host.launcher import TAKEN
 from legalsat.checks import one_of
 from legalsat.errors import LegalSatError
 from legalsat.plans.gemm_plan import GemmPlan
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.plans.program_plan import Buffer, ProgramPlan
 from legalsat.runtime.program import AddressArgument, Operand, Program, Workspace, needed, span_bytes
 from legalsat.runtime.program_kernel import ProgramKernel
@@ -20,10 +20,10 @@ from legalsat.runtime.schedule import Schedule, Turn, turns_of
 
 BACKENDS = ("cute", "triton")  # that print movements, best first
 PRODUCTS = "ptx"  # which prints products that these do not
-Printer = Callable[[Plan | GemmPlan, str], Program]
+Printer = Callable[[MovementPlan | GemmPlan, str], Program]
 
 
-def printed(plan: Plan | GemmPlan, backend: str) -> Program:
+def printed(plan: MovementPlan | GemmPlan, backend: str) -> Program:
     """Return the program of a step as a backend prints it, or as that does which prints products alone."""
     names = dict.fromkeys((backend, PRODUCTS) if isinstance(plan, GemmPlan) else (backend,))
     found: Program = first_of(names, lambda name: program(plan, name), "prints")[0]
@@ -94,24 +94,22 @@ def compiled_program(plan: ProgramPlan, backend: str | None = None) -> ProgramKe
     return first_of(BACKENDS, made, "runs")[0] if backend is None else made(backend)
 
 
-def emit_program(plan: ProgramPlan, backend: str) -> str:
-    """Return one file of CUDA C++ with all kernels of a plan and what launches them, for backend "cute".
+def emit_program(plan: ProgramPlan) -> str:
+    """Return one file of CUDA C++ with all kernels of a plan and what launches them.
 
-    Products that it has no row for are in it as PTX.
+    Products that "cute" has no row for are in it as PTX.
 
     Raises:
-        InvalidInput: another backend.
         LegalSatError: as `schedule`.
     """
     from legalsat.backends.cute.cuda_file import cuda_file  # noqa: PLC0415 - backends are imported when they are used
     from legalsat.backends.host.product import in_file, in_strings  # noqa: PLC0415 - likewise
 
-    def in_c(step: Plan | GemmPlan, name: str) -> Program:
+    def in_c(step: MovementPlan | GemmPlan, name: str) -> Program:
         made = printed(step, name)
         return in_file(made, step.before) if isinstance(step, GemmPlan) and backend_of(made) == PRODUCTS else made
 
-    one_of(backend, "backend", ("cute",))
-    made = _in_c(schedule(plan, backend, in_c))
+    made = _in_c(schedule(plan, BACKENDS[0], in_c))
     title = f"{made.subject}, on {plan.target}: {len(plan.steps)} steps"
     some = [turn.program for turn in made.turns if backend_of(turn.program) == PRODUCTS]
     return cuda_file(made, title, "program", **in_strings(some))

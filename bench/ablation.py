@@ -36,7 +36,7 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.cost.cost import order
 from legalsat.extract.search.planner import BOXES, RELAYOUT, USUAL_MEANS, Limits, NoLegalLayout, plan
 from legalsat.operators import Copy, Im2col, Move, Transpose
-from legalsat.plans.plan import Cost, Plan
+from legalsat.plans.movement_plan import MovementCost, MovementPlan
 from legalsat.rules.rewrites import LAWS
 from legalsat.targets import target
 from legalsat.tensor import Tensor
@@ -163,7 +163,7 @@ def measure(problem: Problem) -> Row:
     return Row(problem.name, str(problem.operator), problem.means, problem.off, before, after, loses)
 
 
-def outcome(operator: Move, limits: Limits) -> tuple[Outcome, Cost | None]:
+def outcome(operator: Move, limits: Limits) -> tuple[Outcome, MovementCost | None]:
     """Return the outcome within limits, and its cost if there is a plan."""
     try:
         found = plan(operator, target(TARGET), limits)
@@ -173,7 +173,7 @@ def outcome(operator: Move, limits: Limits) -> tuple[Outcome, Cost | None]:
     return Outcome(_means(found), cost.nanoseconds, cost.boxes, cost.instructions), cost
 
 
-def _means(found: Plan) -> str:
+def _means(found: MovementPlan) -> str:
     return f"{RELAYOUT}, {found.access.by}" if found.before else found.access.by
 
 

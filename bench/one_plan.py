@@ -199,7 +199,7 @@ def of_product(plan: ls.GemmPlan) -> list[str]:
     ]
 
 
-def of_movement(plan: ls.Plan, found: Sequence[Compared]) -> list[str]:
+def of_movement(plan: ls.MovementPlan, found: Sequence[Compared]) -> list[str]:
     """Return in words of which class a movement is: its means, and who prints it."""
     printers = {name.rpartition(", ")[2] for name, *_ in found if name.startswith("grid")}
     return [f"by {plan.access.by}, printed by {' and '.join(sorted(printers)) or 'none'}"]

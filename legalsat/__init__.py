@@ -93,8 +93,9 @@ if TYPE_CHECKING:
     from legalsat.operators.grouped import GroupedGemm as GroupedGemm
     from legalsat.operators.program import Program as Program
     from legalsat.operators.program import Value as Value
+    from legalsat.plans.codec import InvalidPlan as InvalidPlan
     from legalsat.plans.gemm_plan import GemmPlan as GemmPlan
-    from legalsat.plans.plan import InvalidPlan as InvalidPlan
+    from legalsat.plans.movement_plan import MovementPlan as MovementPlan
     from legalsat.plans.plan import Plan as Plan
     from legalsat.plans.program_plan import ProgramPlan as ProgramPlan
     from legalsat.program.pipeline import Pipeline as Pipeline
@@ -171,7 +172,9 @@ _MODULES = {
     "legalsat.view.pictures_shared": "ColumnRead column_read draw_shared",
     "legalsat.program.pipeline": "Pipeline",
     "legalsat.view.pipeline_chart": "gantt",
-    "legalsat.plans.plan": "InvalidPlan Plan",
+    "legalsat.plans.codec": "InvalidPlan",
+    "legalsat.plans.movement_plan": "MovementPlan",
+    "legalsat.plans.plan": "Plan",
     "legalsat.units.shared_access": "UnknownPhases",
     "legalsat.units.sites": "WgmmaMultiply",
     "legalsat.sweeps.engine": "Sweep sweep",

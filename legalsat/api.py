@@ -19,6 +19,7 @@ from legalsat.operators import PRODUCT, PROGRAM, Copy, Move, Operator, as_tensor
 from legalsat.operators.gemm import Gemm
 from legalsat.options import Consumer, Into, Means, ProductBackend
 from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.plans.plan import Plan
 from legalsat.rules import TENSOR_MAP_RULES, judge
 from legalsat.rules.causes import FOLLOWS
@@ -65,7 +66,7 @@ def synthesize(
     into: Into | None = None,
     means: Iterable[Means] | None = None,
     seconds: float | None = None,
-) -> Plan: ...
+) -> MovementPlan: ...
 
 
 def synthesize(
@@ -78,7 +79,7 @@ def synthesize(
     means: Iterable[Means] | None = None,
     seconds: float | None = None,
     backend: ProductBackend | None = None,
-) -> Plan | GemmPlan | ProgramPlan:
+) -> Plan:
     """Return the cheapest legal plan.
 
     Args:

@@ -74,7 +74,7 @@ def progress(done: int, total: int) -> None:
         print(f"planning shape {done} of {total}", end=end, file=sys.stderr, flush=True)
 
 
-def compiled_apart(plan: ls.Plan) -> CompiledKernel:
+def compiled_apart(plan: ls.MovementPlan) -> CompiledKernel:
     """Compile in a process of its own, whose last words nobody hears: Triton 3.9 reports leaks of its own there."""
     from legalsat.backends.triton import compile_kernel  # noqa: PLC0415 - imports Triton
     from legalsat.backends.triton.adapter import kernel_of  # noqa: PLC0415
@@ -87,7 +87,7 @@ def _mute() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
-def run_on_gpu(text: str, plan: ls.Plan) -> str:
+def run_on_gpu(text: str, plan: ls.MovementPlan) -> str:
     """Run an emitted kernel on random data and compare every byte; says so where there is no GPU."""
     try:
         import torch  # noqa: PLC0415 - only machines with a GPU have it
@@ -113,7 +113,7 @@ def explained(found: ls.Explanation) -> list[str]:
     return [*wrapped(f"{wrong.code}: {wrong.message}", "  "), *note]
 
 
-def repaired(repair: ls.Repair, plan: ls.Plan) -> list[str]:
+def repaired(repair: ls.Repair, plan: ls.MovementPlan) -> list[str]:
     """Return the lines of a repair, and of the tensor map that it makes legal."""
     (load, *_) = plan.tensor_maps
     told = repair.message

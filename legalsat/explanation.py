@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from legalsat.diagnostics import Basis, Diagnostic
-from legalsat.plans.plan import Plan, plain_value
+from legalsat.plans.codec import plain_value
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.printable import printable
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Explanation(Generic[After_co]):
         """Return the verdict in words: of what boxes do not bring as it is also how it is done all the same."""
         if self.legal or self.undecided:
             return "legal" if self.legal else "undecided"
-        if isinstance(self.plan, Plan):
+        if isinstance(self.plan, MovementPlan):
             if self.plan.before:
                 return "no TMA path as it lies; laid out anew each time"
             if self.viewed or self.plan.access.by in BOXED:

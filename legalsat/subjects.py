@@ -20,7 +20,7 @@ from legalsat.extract.region.obligations import explain_copy
 from legalsat.operators import PRODUCT, PROGRAM, Move, Operator
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.plans.program_plan import ProgramPlan
 from legalsat.printable import shown
 from legalsat.program.pipeline import Pipeline
@@ -182,7 +182,7 @@ def _is_blob(subject: Any) -> bool:
 SUBJECTS: tuple[Subject, ...] = (
     Subject("a TensorMap", _is_a(TensorMap), _tensor_map),
     Subject("a TensorCopy or a BulkCopy", _is_a(TensorCopy, BulkCopy), _copy),
-    Subject("a Plan", _is_a(Plan), explain_plan, counts=True),
+    Subject("a MovementPlan", _is_a(MovementPlan), explain_plan, counts=True),
     Subject("a Pipeline", _is_a(Pipeline), _pipeline),
     Subject("a Gemm", _is_product, _gemm, counts=True),
     Subject("a GemmPlan, whose pipeline is judged", _is_a(GemmPlan), _gemm_plan),

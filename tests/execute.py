@@ -17,7 +17,7 @@ from tiles import Tile
 from bench.kernels.moved import POISON, Bytes, places
 from legalsat.analyses.copy_engine import smem_bytes, store_footprint
 from legalsat.operators import Pad
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 
 LOADS: dict[str, Callable[[Tile, Bytes], Bytes]] = {
     "tma": load_boxes,
@@ -48,7 +48,7 @@ def padded(operator: Pad, source: Bytes, target: Bytes) -> Bytes:
     return np.packbits(after, bitorder="little")
 
 
-def execute(plan: Plan, source: Bytes, target: Bytes) -> Bytes:
+def execute(plan: MovementPlan, source: Bytes, target: Bytes) -> Bytes:
     """Return the target's bytes after the plan has run; every check on the way raises AssertionError.
 
     Shared memory starts at address 0, and the tensors hold just their own bytes, so that a load or store past them is

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tiles import Numbers, Tile, coordinates, dimension_of
 
 from legalsat.analyses.copy_engine import FILLED, smem_bytes, smem_image, tx_bytes
-from legalsat.plans.plan import Plan, View
+from legalsat.plans.movement_plan import MovementPlan, View
 from legalsat.units.tensor_map import TensorMap
 
 POISON = 0xA5
@@ -24,7 +24,7 @@ Bytes = NDArray[np.uint8]
 class Placement:
     """Where the words of a tile lie in one side's buffer: `at` by coordinate in the tile, `address` in bytes."""
 
-    def __init__(self, plan: Plan, side: int) -> None:
+    def __init__(self, plan: MovementPlan, side: int) -> None:
         view, tm = plan.views[side], plan.tensor_maps[side]
         self.at = coordinates([mode.tile for mode in plan.access.modes])
         along = [dimension_of(plan.access, group, self.at) for group in view.groups]
@@ -49,7 +49,7 @@ def addresses(tm: TensorMap, word: int, placed: Iterator[tuple[int, tuple[int, .
     return found
 
 
-def boxes(plan: Plan, side: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+def boxes(plan: MovementPlan, side: int) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield for each box of a tile its shared address and where in the tile it begins, by dimension of the view.
 
     Boxes are counted by modes, so that both sides count them alike.
@@ -65,7 +65,7 @@ def boxes(plan: Plan, side: int) -> Iterator[tuple[int, tuple[int, ...]]]:
         yield i * smem_bytes(tm), tuple(begin)
 
 
-def placed_boxes(plan: Plan, side: int, start: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
+def placed_boxes(plan: MovementPlan, side: int, start: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield for each box of the tile that begins at `start` its shared address and its coordinate in the tensor map."""
     view: View = plan.views[side]
     origin = [int(dimension_of(plan.access, group, np.array(start))) for group in view.groups]

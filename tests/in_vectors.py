@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tiles import Numbers, Tile
 
-from legalsat.plans.plan import View
+from legalsat.plans.movement_plan import View
 
 POISON = 0xA5
 GRANULE = 16

@@ -17,7 +17,7 @@ from tiles import Numbers, Tile
 
 from legalsat.analyses.copy_engine import FILLED, smem_bytes, smem_image, store_footprint, tx_bytes
 from legalsat.operators import Im2col
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.tensor import Tensor, plain
 
 POISON = 0xA5
@@ -52,7 +52,7 @@ def windows_by_definition(operator: Im2col, source: Bytes, target: Bytes) -> Byt
     return after
 
 
-def execute_columns(plan: Plan, source: Bytes, target: Bytes) -> Bytes:
+def execute_columns(plan: MovementPlan, source: Bytes, target: Bytes) -> Bytes:
     """Return the target's bytes after a plan by im2col has run; every check on the way raises AssertionError."""
     assert plan.access.by == "im2col" and plan.window is not None
     after = target.copy()
@@ -65,7 +65,7 @@ def execute_columns(plan: Plan, source: Bytes, target: Bytes) -> Bytes:
     return after
 
 
-def _columns(plan: Plan, start: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _columns(plan: MovementPlan, start: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield each column of the tile that begins at `start`: its shared address, and channel, taps and pixel."""
     view, tm = plan.views[0], plan.tensor_maps[0]
     box = (tm.channels, *(1 for _ in view.tile[1:-1]), tm.pixels)
@@ -75,7 +75,7 @@ def _columns(plan: Plan, start: tuple[int, ...]) -> Iterator[tuple[int, tuple[in
         yield i * smem_bytes(tm), tuple(s + c for s, c in zip(start, reversed(chosen), strict=True))
 
 
-def _load_columns(plan: Plan, start: tuple[int, ...], source: Bytes) -> Bytes:
+def _load_columns(plan: MovementPlan, start: tuple[int, ...], source: Bytes) -> Bytes:
     """Return shared memory after the tile's columns have arrived."""
     tm, window = plan.tensor_maps[0], plan.window
     assert window is not None
@@ -95,7 +95,7 @@ def _load_columns(plan: Plan, start: tuple[int, ...], source: Bytes) -> Bytes:
     return shared
 
 
-def _store_boxes(plan: Plan, start: tuple[int, ...], shared: Bytes, after: Bytes) -> None:
+def _store_boxes(plan: MovementPlan, start: tuple[int, ...], shared: Bytes, after: Bytes) -> None:
     """Store the tile from where it came in, a box for each column."""
     load, store = plan.tensor_maps
     assert store.box == (load.channels, *(1 for _ in store.box[1:-1]), load.pixels) and store.swizzle == load.swizzle
@@ -104,7 +104,7 @@ def _store_boxes(plan: Plan, start: tuple[int, ...], shared: Bytes, after: Bytes
         after[written[:, 0]] = shared[written[:, 1]]
 
 
-def _store_words(plan: Plan, start: tuple[int, ...], shared: Bytes, after: Bytes) -> None:
+def _store_words(plan: MovementPlan, start: tuple[int, ...], shared: Bytes, after: Bytes) -> None:
     """Store the tile's words from registers, those outside the result masked off."""
     operator, tm = plan.operator, plan.tensor_maps[0]
     assert isinstance(operator, Im2col)
@@ -154,7 +154,7 @@ def load_masked(tile: Tile, source: Bytes) -> Bytes:
     return found
 
 
-def execute_masked(plan: Plan, source: Bytes, target: Bytes) -> Bytes:
+def execute_masked(plan: MovementPlan, source: Bytes, target: Bytes) -> Bytes:
     """Return the target's bytes after a plan by threads or cp.async has run over windows that leave images."""
     after = target.copy()
     for start in itertools.product(*(range(0, mode.extent, mode.tile) for mode in plan.access.modes)):

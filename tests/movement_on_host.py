@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from legalsat.backends.cute.movement import ENTRY, MovementText
 from legalsat.backends.cute.movement_program import program_of
 from legalsat.extract.search.schedule import span_of
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.runtime.open_program import bound
 from legalsat.runtime.program import MapArgument, NumberArgument
 from legalsat.units.tensor_map import TensorMap
@@ -54,7 +54,7 @@ def host_map(tm: TensorMap, address: int) -> HostMap:
     return found
 
 
-def compiled(plans: Sequence[Plan], folder: Path) -> ctypes.CDLL:
+def compiled(plans: Sequence[MovementPlan], folder: Path) -> ctypes.CDLL:
     """Return a library with a function for each plan's kernel, which runs its whole grid."""
     texts = [f'#include "{HOST}"']
     for number, plan in enumerate(plans):
@@ -94,7 +94,7 @@ def placed(size: int, offset: int) -> tuple[Bytes, int]:
 def run(  # noqa: PLR0917 - what is run, on what
     library: ctypes.CDLL,
     number: int,
-    plan: Plan,
+    plan: MovementPlan,
     source: Bytes,
     target: Bytes,
     values: Mapping[str, int] | None = None,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from legalsat.backends.cute.granules import TYPES, emit
 from legalsat.extract.kernels.movement_pipeline import granules_pipeline
-from legalsat.plans.plan import Granules
+from legalsat.plans.movement_plan import Granules
 from legalsat.program.leaves import Leaf
 
 GUARD = 64

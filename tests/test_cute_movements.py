@@ -58,7 +58,7 @@ NAMED: dict[str, tuple[Move, str]] = {
 
 
 @cache
-def plans() -> list[ls.Plan]:
+def plans() -> list[ls.MovementPlan]:
     """Named plans, and random ones: a few of every means, store and kind of operator."""
     found = [ls.synthesize(operator, "h200", means=(means,)) for operator, means in NAMED.values()]  # type: ignore[arg-type]
     rng, kinds = random.Random(11), Counter[tuple[str, ...]]()

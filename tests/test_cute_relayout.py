@@ -20,7 +20,7 @@ from legalsat.backends.cute import granules as printer
 from legalsat.extract.kernels.movement_pipeline import granules_pipeline
 from legalsat.extract.kernels.product_maps import laid_out
 from legalsat.extract.search.by_granules import Axis, Moved, Tuning, divisor, turned_apart, way_of
-from legalsat.plans.plan import Granules
+from legalsat.plans.movement_plan import Granules
 from legalsat.program.leaves import Leaf, ShiftRows, TurnTile
 from legalsat.tensor import plain
 

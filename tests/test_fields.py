@@ -23,7 +23,7 @@ from legalsat.extract.search.views import map_type, storable, view_of
 from legalsat.extract.solve import solver
 from legalsat.extract.solve.fields import Conflict, Solution, solve
 from legalsat.operators.access import Access, Mode
-from legalsat.plans.plan import View
+from legalsat.plans.movement_plan import View
 from legalsat.rules import COPY_RULES, SHARED_RULES
 from legalsat.targets import MAX_RANK, target
 from legalsat.units.sites import SWIZZLE_SPANS, SharedStages, TmaCopy

@@ -22,7 +22,7 @@ from legalsat.extract.kernels.movement_pipeline import granules_pipeline
 from legalsat.extract.kernels.product_maps import source_maps
 from legalsat.extract.moved.granules import run_plan
 from legalsat.operators import Move
-from legalsat.plans.plan import from_json
+from legalsat.plans.movement_plan import from_json
 from legalsat.program.leaves import ShiftRows, TurnTile
 from legalsat.program.pipeline import Commit, WaitGroup, Write
 from legalsat.tensor import plain
@@ -59,7 +59,7 @@ def _tensor(r: random.Random, shape: list[int], name: str, order: Any) -> ls.Ten
     return ls.Tensor(shape, name, strides, align=align, offset=offset)
 
 
-def by_granules(operator: Move) -> ls.Plan:
+def by_granules(operator: Move) -> ls.MovementPlan:
     return ls.synthesize(operator, "h200", means=("granules",))
 
 
@@ -87,7 +87,7 @@ def test_programs_move_every_byte_to_its_place_and_no_other() -> None:
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
 def test_texts_move_what_programs_do(tmp_path: Path) -> None:
     """On a host, thread by thread, at the addresses that plans take and at others that their kernels take."""
-    r, rng, plans = random.Random(SEED + 1), np.random.default_rng(SEED), list[ls.Plan]()
+    r, rng, plans = random.Random(SEED + 1), np.random.default_rng(SEED), list[ls.MovementPlan]()
     while len(plans) < 30:
         try:
             plans.append(by_granules(drawn(r)))
@@ -108,7 +108,7 @@ def test_texts_move_what_programs_do(tmp_path: Path) -> None:
         assert not faults(library, granules, source, target, expected), plan.operator
 
 
-def _without(plan: ls.Plan, gone: type) -> ls.Plan:
+def _without(plan: ls.MovementPlan, gone: type) -> ls.MovementPlan:
     (role,) = plan.pipeline.roles
     body = tuple(op for op in role.body if not isinstance(op, gone))
     return replace(plan, pipeline=replace(plan.pipeline, roles=(replace(role, body=body),)))

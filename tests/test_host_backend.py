@@ -204,7 +204,7 @@ def legal_maps() -> list[ls.TensorMap]:
     return maps
 
 
-def plans() -> list[ls.Plan]:
+def plans() -> list[ls.MovementPlan]:
     wide = ls.Tensor((4096, 2048), "bf16")
     return [
         ls.synthesize(ls.Transpose(wide), "sm_90a", means=BOXES),  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ M, K = Dim("M"), Dim("K", multiple_of=8)
 class Case(NamedTuple):
     """A plan with dims, and values of each to call its host code with, legal or not."""
 
-    plan: ls.Plan
+    plan: ls.MovementPlan
     values: Mapping[str, tuple[int, ...]]
 
 
@@ -100,7 +100,7 @@ for address, *values in calls:
 """
 
 
-def map_at(plan: ls.Plan, number: int, values: Mapping[str, int]) -> ls.TensorMap | None:
+def map_at(plan: ls.MovementPlan, number: int, values: Mapping[str, int]) -> ls.TensorMap | None:
     """A map of the plan at these values, or None where a dim has no such, or a rule forbids one of its maps."""
     found = []
     for view, tm in zip(plan.views, plan.tensor_maps, strict=False):

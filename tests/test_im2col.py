@@ -22,7 +22,8 @@ from legalsat.extract.cost.cost import order
 from legalsat.extract.search.planner import Limits, cached_plan, plan
 from legalsat.operators import Im2col, access_of
 from legalsat.operators.access import MEANS
-from legalsat.plans.plan import InvalidPlan, Plan, from_json
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.movement_plan import MovementPlan, from_json
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.windows import FILLING
 from legalsat.targets import target
@@ -93,7 +94,7 @@ def windows(draw: st.DrawFn) -> Im2col:
     return found
 
 
-def planned(operator: Im2col, means: str) -> Plan | None:
+def planned(operator: Im2col, means: str) -> MovementPlan | None:
     """Return the plan by one means, or None for a refusal, which must give reasons."""
     try:
         return cached_plan(operator, H200, (means,))
@@ -104,7 +105,7 @@ def planned(operator: Im2col, means: str) -> Plan | None:
         return None
 
 
-def run(found: Plan) -> None:
+def run(found: MovementPlan) -> None:
     """Execute the plan on random bytes, and compare with im2col's definition."""
     operator = found.operator
     assert isinstance(operator, Im2col)
@@ -293,17 +294,17 @@ def test_vectors_are_aligned_though_the_first_window_is_padding() -> None:
         run(found)
 
 
-def mutated(found: Plan) -> dict[str, Plan]:
+def mutated(found: MovementPlan) -> dict[str, MovementPlan]:
     """Return the plan with one field changed at a time."""
     load, *rest = found.tensor_maps
     window = found.window
     assert window is not None
     sweep, *others = window.sweeps
 
-    def with_map(**fields: Any) -> Plan:
+    def with_map(**fields: Any) -> MovementPlan:
         return replace(found, tensor_maps=(replace(load, **fields), *rest))
 
-    def with_sweep(**fields: Any) -> Plan:
+    def with_sweep(**fields: Any) -> MovementPlan:
         return replace(found, window=replace(window, sweeps=(replace(sweep, **fields), *others)))
 
     wide = tuple(m._replace(tile=2 * m.tile) if m.extent == 14 else m for m in found.access.modes)

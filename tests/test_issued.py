@@ -20,14 +20,14 @@ from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.extract.moved.issued import Issued, issued
 from legalsat.extract.moved.tile_operand import operand_of
 from legalsat.layout.swizzle import Swizzle
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 
 T = ls.Tensor
 MOST = 2**15  # bytes of a tensor whose copies are all made here
 
 
-def plans() -> list[Plan]:
-    rng, found = random.Random(5), list[Plan]()
+def plans() -> list[MovementPlan]:
+    rng, found = random.Random(5), list[MovementPlan]()
     named = [
         ls.synthesize(T((128, 200), "bf16"), "h200", tile=(64, 128), consumer="wgmma.a"),
         ls.synthesize(ls.Copy(T((24, 131), "bf16"), tile=(16, 64)), "h200", means=("tma.phases",)),
@@ -55,14 +55,16 @@ def every(one: Issued) -> list[dict[str, int]]:
     ]
 
 
-def named_places(plan: Plan, one: Issued, numbers: dict[str, int]) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+def named_places(
+    plan: MovementPlan, one: Issued, numbers: dict[str, int]
+) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """The coordinates of a copy, its offsets, and its place in the buffer."""
     numbers = one.numbers(numbers)
     coordinates, offsets = (tuple(c.value(numbers) for c in sums) for sums in (one.coordinates, one.offsets))
     return coordinates, offsets, one.place.value(numbers)
 
 
-def loaded(plan: Plan, tile: dict[str, int]) -> np.ndarray:
+def loaded(plan: MovementPlan, tile: dict[str, int]) -> np.ndarray:
     """For each byte of a tile's buffer the byte of the source that the copy engine's model puts there."""
     found = np.full(plan.shared[0].bytes, -2, np.int64)
     for one in issued(plan):
@@ -77,7 +79,7 @@ def loaded(plan: Plan, tile: dict[str, int]) -> np.ndarray:
     return found
 
 
-def tiles_of(plan: Plan) -> list[dict[str, int]]:
+def tiles_of(plan: MovementPlan) -> list[dict[str, int]]:
     """Every tile's numbers by name."""
     names = issued(plan)[0].tiles
     return [
@@ -86,7 +88,7 @@ def tiles_of(plan: Plan) -> list[dict[str, int]]:
     ]
 
 
-def brought(plan: Plan, one: Issued) -> tuple[np.ndarray, int]:
+def brought(plan: MovementPlan, one: Issued) -> tuple[np.ndarray, int]:
     """How often each byte of global memory is copied, by the model of the copy engine, and the shared bytes used."""
     side = plan.operator.source if one.kind == "load" else plan.operator.target
     tm = plan.tensor_maps[one.map]

@@ -52,7 +52,7 @@ MOVEMENTS: dict[str, tuple[Any, Any]] = {
 }
 
 
-def planned(name: str) -> ls.Plan | ls.GemmPlan:
+def planned(name: str) -> ls.MovementPlan | ls.GemmPlan:
     if name in PRODUCTS:
         return ls.synthesize(PRODUCTS[name], "h200")
     operator, means = MOVEMENTS[name]

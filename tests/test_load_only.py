@@ -13,7 +13,7 @@ import legalsat as ls
 from bench.kernels.moved import memory_of, moved
 from legalsat.extract.check.recheck import recheck
 from legalsat.operators.operator import Move
-from legalsat.plans.plan import InvalidPlan
+from legalsat.plans.codec import InvalidPlan
 from legalsat.program.pipeline import Read, Store, Vectors, Write, walk
 
 T = ls.Tensor

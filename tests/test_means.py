@@ -19,7 +19,8 @@ from bench.kernels.moved import memory_of, moved
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search.planner import cached_plan
 from legalsat.operators import Copy, Move, Transpose
-from legalsat.plans.plan import InvalidPlan, Plan
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.targets import target
 
 H200 = target("h200")
@@ -88,7 +89,7 @@ PROBLEMS = operators() | pitched() | operands() | granular() | sliced()
 DRAW = {"tma.phases": pitched() | sliced(), "fragments": operands()}
 
 
-def planned(operator: Move, means: str) -> Plan | None:
+def planned(operator: Move, means: str) -> MovementPlan | None:
     """Return the plan by one means alone, or None for a refusal, which names errors if it names anything."""
     try:
         return cached_plan(operator, H200, (means,))
@@ -97,7 +98,7 @@ def planned(operator: Move, means: str) -> Plan | None:
         return None
 
 
-def runs(found: Plan) -> bool:
+def runs(found: MovementPlan) -> bool:
     """Whether the plan, executed on random bytes, does what the movement's definition says."""
     source, result = memory_of(found.operator.source, 1), memory_of(found.operator.target)
     return np.array_equal(execute(found, source, result), moved(found.operator, source, result))
@@ -131,7 +132,7 @@ NAMED: dict[str, Move] = {
 }
 
 
-def changes(found: Plan) -> Iterator[tuple[str, Plan]]:
+def changes(found: MovementPlan) -> Iterator[tuple[str, MovementPlan]]:
     """Yield the plan with one field changed, each named, so that it would fault or move something else."""
     for i, copy in enumerate(found.copies):
         others: dict[str, dict[str, Any]] = {

@@ -44,7 +44,7 @@ PLANS: dict[str, tuple[Move, str]] = {
 
 
 @cache
-def plan_of(name: str) -> ls.Plan:
+def plan_of(name: str) -> ls.MovementPlan:
     operator, means = PLANS[name]
     found = ls.synthesize(operator, "h200", means=(means,))  # type: ignore[arg-type]
     assert found.access.by == means

@@ -36,17 +36,17 @@ EXTENTS = (1, 2, 3, 5, 8, 9, 16, 24, 40, 63, 64, 65, 72, 100, 128, 136, 200)
 
 
 @cache
-def planned() -> list[ls.Plan]:
+def planned() -> list[ls.MovementPlan]:
     """The plan by boxes of each, and those of its family that threads carry out."""
-    found: list[ls.Plan] = []
+    found: list[ls.MovementPlan] = []
     for operator in OPEN.values():
         region = ls.legal_region(operator, "h200")
-        found += dict.fromkeys(one.plan for one in region.family if isinstance(one.plan, ls.Plan))
+        found += dict.fromkeys(one.plan for one in region.family if isinstance(one.plan, ls.MovementPlan))
     assert len({one.access.by for one in found}) > 1
     return found
 
 
-def drawn(plan: ls.Plan, made: Any, rng: random.Random, count: int) -> list[tuple[dict[str, int], bool]]:
+def drawn(plan: ls.MovementPlan, made: Any, rng: random.Random, count: int) -> list[tuple[dict[str, int], bool]]:
     """Values of the dims, and whether the guard takes them."""
     found = []
     for _ in range(count):

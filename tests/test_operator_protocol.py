@@ -35,7 +35,8 @@ from legalsat.backends.triton import kernel_name, load_module
 from legalsat.backends.triton.adapter import kernel_of
 from legalsat.extract.check.recheck import recheck
 from legalsat.operators import Move, Operator, access_of
-from legalsat.plans.plan import InvalidPlan, Plan
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.sweeps.answers import answer
 from legalsat.sweeps.problem import as_problem
 from legalsat.sweeps.products import Products
@@ -65,7 +66,7 @@ NO_PLAN = {("an operand", "b200"), ("an operand", "a100"), ("an operand of odd r
 NO_PLAN |= {("an operand of odd rows", "a100")}  # wgmma is Hopper's alone
 
 
-def run(found: Plan) -> None:
+def run(found: MovementPlan) -> None:
     """Execute the plan on random bytes, and compare with what its operator means."""
     source, result = memory_of(found.operator.source, 1), memory_of(found.operator.target)
     assert np.array_equal(execute(found, source, result), moved(found.operator, source, result))
@@ -153,14 +154,14 @@ def test_its_plan_is_shown_saved_and_read_back(name: str, tmp_path: Path) -> Non
     for shown in (str(found), found._repr_html_()):
         assert type(operator).__name__.lower() in shown
     found.save(path)
-    assert Plan.load(path, operators=(type(operator),)) == found
+    assert MovementPlan.load(path, operators=(type(operator),)) == found
     with pytest.raises(InvalidPlan, match=rf"operator is '{type(operator).__name__}', and plans of Copy, "):
-        Plan.load(path)
+        MovementPlan.load(path)
     data = json.loads(path.read_text())
     data["operator"]["kind"] = f"{type(operator).__module__}.{type(operator).__name__}"
     path.write_text(json.dumps(data))
     with pytest.raises(InvalidPlan):  # a file has nothing imported
-        Plan.load(path, operators=(type(operator),))
+        MovementPlan.load(path, operators=(type(operator),))
 
 
 def test_it_is_swept_beside_ours() -> None:

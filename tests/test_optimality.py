@@ -27,7 +27,7 @@ from legalsat.extract.search.planner import Limits, plan
 from legalsat.extract.search.views import views_of
 from legalsat.operators import Copy, access_of
 from legalsat.operators.access import Access, Mode
-from legalsat.plans.plan import InvalidPlan
+from legalsat.plans.codec import InvalidPlan
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.modes import split_long_tile
 from legalsat.targets import target

@@ -36,7 +36,8 @@ from legalsat.dtypes import dtype, pattern_of
 from legalsat.extract.check.recheck import recheck
 from legalsat.extract.search.planner import cached_plan
 from legalsat.operators import Pad, access_of
-from legalsat.plans.plan import InvalidPlan, Plan, from_json
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.movement_plan import MovementPlan, from_json
 from legalsat.targets import target
 from legalsat.tensor import plain
 
@@ -90,7 +91,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def planned(operator: Pad, means: tuple[str, ...] = EVERY) -> Plan | None:
+def planned(operator: Pad, means: tuple[str, ...] = EVERY) -> MovementPlan | None:
     """Return the plan, or None for a refusal, which must give reasons."""
     try:
         return cached_plan(operator, H200, means)
@@ -100,7 +101,7 @@ def planned(operator: Pad, means: tuple[str, ...] = EVERY) -> Plan | None:
         return None
 
 
-def run(found: Plan) -> None:
+def run(found: MovementPlan) -> None:
     """Execute the plan on random bytes, and compare with the padding's definition; gaps of the target keep theirs."""
     source, result = memory_of(found.operator.source, 1), memory_of(found.operator.target)
     assert np.array_equal(execute(found, source, result), moved(found.operator, source, result))

@@ -51,12 +51,23 @@ def test_an_operator_of_another_kind_is_no_copy(kind: Any, tmp_path: Path) -> No
         loaded(tmp_path / "p.json", json.dumps(data))
 
 
-def test_a_plan_of_another_kind_is_said_with_what_reads_it(tmp_path: Path) -> None:
+X, W = (ls.Value(name, ls.Tensor((64, 64), "bf16")) for name in "xw")
+PROGRAM = ls.Program(y=X @ W.T)
+OF_KINDS = [(KINDS["Copy"], ls.MovementPlan), (ls.Gemm(64, 64, 64, "bf16"), ls.GemmPlan), (PROGRAM, ls.ProgramPlan)]
+
+
+@pytest.mark.parametrize(("problem", "kind"), OF_KINDS, ids=lambda one: getattr(one, "__name__", ""))
+def test_a_plan_of_any_kind_is_read_and_explained(problem: Any, kind: type[ls.Plan], tmp_path: Path) -> None:
     path = tmp_path / "p.json"
-    ls.synthesize(ls.Gemm(64, 64, 64, "bf16"), "b200").save(path)
-    with pytest.raises(ls.InvalidPlan, match=r"operator is 'Gemm'.*read products with GemmPlan\.load"):
-        ls.Plan.load(path)
-    assert ls.GemmPlan.load(path).kernel.issues
+    plan = ls.synthesize(problem, "h200")
+    plan.save(path)
+    assert isinstance(plan, kind) and ls.Plan.load(path) == kind.load(path) == plan
+    assert ls.check_pipeline(plan).proven and plan.cost.nanoseconds > 0 and "<" in plan._repr_html_()
+    assert main(["explain", str(path)]) == 0
+    for _, other in OF_KINDS:
+        if other is not kind:
+            with pytest.raises(ls.InvalidPlan, match=rf"holds a {kind.__name__}; read it with {kind.__name__}\.load"):
+                other.load(path)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ from legalsat.extract.search import planner
 from legalsat.extract.search.planner import BOXES, Limits, plan
 from legalsat.operators import Copy, Move, Transpose, access_of
 from legalsat.operators.access import Access
-from legalsat.plans.plan import InvalidPlan, Plan, Step, from_json
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.movement_plan import MovementPlan, Step, from_json
 from legalsat.program.pipeline import BarrierRing
 from legalsat.rules.rewrites import LAWS
 from legalsat.targets import Target, target
@@ -37,12 +38,12 @@ H200 = target("h200")
 T = ls.Tensor
 
 
-def cached_plan(operator: Move, gpu: Target) -> Plan:
+def cached_plan(operator: Move, gpu: Target) -> MovementPlan:
     """Return the plan by boxes of tensor maps; tests/test_means.py has the other means."""
     return planner.cached_plan(operator, gpu, BOXES)
 
 
-def planned(operator: Move) -> Plan | None:
+def planned(operator: Move) -> MovementPlan | None:
     """Return the plan, or None for a refusal, which must give reasons."""
     try:
         return cached_plan(operator, H200)
@@ -52,7 +53,7 @@ def planned(operator: Move) -> Plan | None:
         return None
 
 
-def run(found: Plan, seed: int = 1) -> None:
+def run(found: MovementPlan, seed: int = 1) -> None:
     """Execute the plan on random bytes, and compare with the movement's definition."""
     source, result = memory_of(found.operator.source, seed), memory_of(found.operator.target)
     assert np.array_equal(execute(found, source, result), moved(found.operator, source, result))
@@ -171,7 +172,7 @@ def test_boxes_side_by_side_start_where_the_copy_engine_can_write() -> None:
         recheck(odd)
 
 
-def changed(found: Plan, path: str, value: Any) -> Plan:
+def changed(found: MovementPlan, path: str, value: Any) -> MovementPlan:
     """Return the plan with one field, such as "tensor_maps.0.box", replaced; it goes through JSON as a file would."""
     data = json.loads(json.dumps(found.to_json()))
     at: Any = data
@@ -265,7 +266,7 @@ def test_a_chosen_tile_must_keep_the_access() -> None:
 def test_a_plan_goes_to_a_file_and_back(name: str, tmp_path: Path) -> None:
     found = cached_plan(NAMED[name], H200)
     found.save(tmp_path / "plan.json")
-    assert Plan.load(tmp_path / "plan.json") == found
+    assert MovementPlan.load(tmp_path / "plan.json") == found
 
 
 JUNK: st.SearchStrategy[Any] = st.sampled_from(
@@ -301,14 +302,14 @@ def test_a_garbled_file_is_an_invalid_plan_or_one_that_still_works(data: Any) ->
 def test_what_is_no_plan_file_is_said_to_be_none(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     with pytest.raises(InvalidPlan, match="is no plan"):
-        Plan.load(path)
+        MovementPlan.load(path)
     for text in ("", "[]", "{}", "null", '{"version": 99}', "\0"):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(InvalidPlan):
-            Plan.load(path)
+            MovementPlan.load(path)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidPlan):
-        Plan.load(path)
+        MovementPlan.load(path)
 
 
 PRINTER = """

@@ -27,8 +27,9 @@ from legalsat.extract.composed.planner import scheduled
 from legalsat.extract.composed.recheck import recheck_program
 from legalsat.extract.composed.run import rounded
 from legalsat.operators.program import Made, program_of
+from legalsat.plans.codec import InvalidPlan
 from legalsat.plans.gemm_plan import GemmPlan
-from legalsat.plans.plan import InvalidPlan, Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.plans.program_plan import ProgramPlan, from_json
 from legalsat.rules.rewrites import VALUE_LAWS
 from legalsat.targets import target
@@ -63,7 +64,7 @@ def test_steps_compute_every_element(name: str) -> None:
     plan = ls.synthesize(programs(small)[name], "h200")
     assert computes(plan, 1) and computes(plan, 2)
     for step in plan.steps:
-        if isinstance(step.plan, Plan):
+        if isinstance(step.plan, MovementPlan):
             source, result = (
                 memory_of(one, seed) for one, seed in ((step.reads[0].tensor, 3), (step.writes.tensor, 4))
             )
@@ -104,7 +105,11 @@ def test_products_that_share_an_operand_are_one() -> None:
     wide, narrow = (step for step in plan.steps if not step.once)
     assert wide.writes.tensor.shape == (500, 1024) and [place.start for place in narrow.reads] == [0, 1024]
     odd = planned("an odd tensor of two products")
-    assert [isinstance(step.plan, Plan) for step in odd.steps] == [True, False, False]  # laid out once, read twice
+    assert [isinstance(step.plan, MovementPlan) for step in odd.steps] == [
+        True,
+        False,
+        False,
+    ]  # laid out once, read twice
 
 
 def test_random_programs_are_computed_and_none_is_dearer() -> None:

@@ -25,7 +25,7 @@ from legalsat.dims import Dim, Extent
 from legalsat.extract.region.region import family
 from legalsat.extract.search.views import storable
 from legalsat.operators import Copy, Move, Transpose
-from legalsat.plans.plan import Plan, View
+from legalsat.plans.movement_plan import MovementPlan, View
 from legalsat.rules import COPY_RULES
 from legalsat.targets import target
 from legalsat.units.sites import TmaCopy
@@ -210,7 +210,7 @@ def at(extent: Extent, grid: Mapping[str, NDArray[np.int64]]) -> Any:
     return extent.coefficient * np.prod([grid[d.name] for d in extent.dims], axis=0)
 
 
-def brute_force(found: Plan, grid: Mapping[str, NDArray[np.int64]]) -> NDArray[np.bool_]:
+def brute_force(found: MovementPlan, grid: Mapping[str, NDArray[np.int64]]) -> NDArray[np.bool_]:
     """Return where on a grid the plan's maps break no rule; its tensors' axes run from slow to fast in memory."""
     legal = np.ones_like(next(iter(grid.values())), dtype=bool)
     for side in ("source", "target"):

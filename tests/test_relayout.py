@@ -16,14 +16,15 @@ from bench.kernels.moved import memory_of, moved
 from legalsat.extract.check.recheck import RELAID, recheck
 from legalsat.extract.search.planner import BOXES, EVERY_MEANS
 from legalsat.operators import padded
-from legalsat.plans.plan import InvalidPlan, from_json
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.movement_plan import from_json
 from legalsat.tensor import plain
 
 T = ls.Tensor
 WITHOUT = tuple(means for means in EVERY_MEANS if means != "relayout")
 
 
-def run(found: ls.Plan) -> None:
+def run(found: ls.MovementPlan) -> None:
     """Execute the relayout, then the plan on what it wrote, and compare with the movement's definition."""
     operator = found.operator
     source, result = memory_of(operator.source, 1), memory_of(operator.target)

@@ -155,7 +155,7 @@ def check(call: Callable[[], Any]) -> None:
             assert refusal.diagnostics, text
             assert all(d.message and d.help and d.note for d in refusal.diagnostics)
         return
-    if isinstance(result, ls.Plan) and not result.guard:
+    if isinstance(result, ls.MovementPlan) and not result.guard:
         recheck(result)
     if isinstance(result, ls.Explanation):
         assert result.legal == (not any(d.level == "error" for d in result.diagnostics))

@@ -16,7 +16,8 @@ import legalsat as ls
 from legalsat.dims import bind
 from legalsat.extract.check.recheck import recheck
 from legalsat.operators import Copy, Move, Transpose
-from legalsat.plans.plan import InvalidPlan, Plan, from_json
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.movement_plan import MovementPlan, from_json
 from legalsat.rules import COPY_RULES
 from legalsat.targets import target
 from legalsat.units.sites import TmaCopy
@@ -42,11 +43,11 @@ PROBLEMS: dict[str, Move] = {
 
 
 @cache
-def planned(name: str) -> Plan:
+def planned(name: str) -> MovementPlan:
     return ls.synthesize(PROBLEMS[name], H200)
 
 
-def inside(found: Plan, values: Mapping[str, int]) -> bool:
+def inside(found: MovementPlan, values: Mapping[str, int]) -> bool:
     """Whether the values lie in the guard's set, read from its text."""
     region = isl.Set(found.guard)
     for i in range(region.dim(isl.dim_type.param)):
@@ -56,7 +57,7 @@ def inside(found: Plan, values: Mapping[str, int]) -> bool:
     return not region.is_empty()
 
 
-def codes_at(found: Plan, values: Mapping[str, int]) -> set[str]:
+def codes_at(found: MovementPlan, values: Mapping[str, int]) -> set[str]:
     """Return the rules that the plan's maps break with extents and strides of these values."""
     broken = set()
     for view, tm in zip(found.views, found.tensor_maps, strict=False):
@@ -106,7 +107,7 @@ def test_guards_hold_somewhere_and_not_everywhere(name: str) -> None:
     assert from_symbolic_is_refused(found)
 
 
-def from_symbolic_is_refused(found: Plan) -> bool:
+def from_symbolic_is_refused(found: MovementPlan) -> bool:
     """A plan with open extents is no plan to run, so it cannot be saved and loaded."""
     with pytest.raises(InvalidPlan, match="bind its dims"):
         from_json(found.to_json())

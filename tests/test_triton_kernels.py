@@ -50,7 +50,8 @@ from legalsat.extract.check.check_ptx import check_ptx
 from legalsat.extract.kernels.movement_pipeline import movement_pipeline
 from legalsat.extract.search.schedule import launch as launch_of
 from legalsat.operators.access import Access, Mode
-from legalsat.plans.plan import Launch, SharedTile, View
+from legalsat.plans.movement_plan import SharedTile, View
+from legalsat.plans.plan import Launch
 from legalsat.targets import target
 
 LANES = 32

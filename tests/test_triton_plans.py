@@ -21,7 +21,7 @@ SEED, COUNT = 7, 40
 
 
 @cache
-def plans(means: str) -> list[ls.Plan]:
+def plans(means: str) -> list[ls.MovementPlan]:
     """The first plans by these means of the benchmark's random movements, and some that must be there."""
     bf16 = ls.Tensor((4096, 4096), "bf16")
     found = [
@@ -43,12 +43,12 @@ def plans(means: str) -> list[ls.Plan]:
     return found
 
 
-def name_of(plan: ls.Plan) -> str:
+def name_of(plan: ls.MovementPlan) -> str:
     return re.sub(r"[^a-z0-9]+", "-", str(plan.operator))
 
 
 @pytest.mark.parametrize("plan", plans("threads"), ids=name_of)
-def test_plans_by_threads_compile_with_the_vectors_that_were_solved(plan: ls.Plan) -> None:
+def test_plans_by_threads_compile_with_the_vectors_that_were_solved(plan: ls.MovementPlan) -> None:
     """A tile with less than a vector for each thread is moved in narrower ones, never in wider ones."""
     kernel = vector_kernel_of(plan)
     compiled = compile_vectors(kernel, plan.target)
@@ -62,7 +62,7 @@ def test_plans_by_threads_compile_with_the_vectors_that_were_solved(plan: ls.Pla
 
 
 @pytest.mark.parametrize("plan", plans("tma"), ids=name_of)
-def test_plans_compile_with_the_boxes_that_were_solved(plan: ls.Plan) -> None:
+def test_plans_compile_with_the_boxes_that_were_solved(plan: ls.MovementPlan) -> None:
     kernel = kernel_of(plan)
     compiled = compile_kernel(kernel, 90)
     assert compiled.cubin

@@ -21,7 +21,7 @@ from legalsat.backends.triton import VectorKernel, compile_vectors, emit_threads
 from legalsat.backends.triton.adapter import vector_kernel_of
 from legalsat.extract.search.planner import cached_plan
 from legalsat.operators import Copy, Move, Transpose
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.targets import target
 
 T = ls.Tensor
@@ -57,11 +57,11 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def planned(operator: Move, gpu: str = "h200") -> Plan:
+def planned(operator: Move, gpu: str = "h200") -> MovementPlan:
     return cached_plan(operator, target(gpu), ("threads",))
 
 
-def runs(found: Plan, folder: Path) -> bool:
+def runs(found: MovementPlan, folder: Path) -> bool:
     """Whether the emitted kernel, run on random words, does what the movement's definition says."""
     module = load_module(found.emit("triton"), folder)
     source, result = memory_of(found.operator.source, 1), memory_of(found.operator.target)

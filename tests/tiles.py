@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legalsat.operators.access import Access
-from legalsat.plans.plan import Plan, View
+from legalsat.plans.movement_plan import MovementPlan, View
 
 Numbers = NDArray[np.int64]
 
@@ -48,7 +48,7 @@ class Rows(NamedTuple):
 class Tile:
     """The tile of a plan that begins at `start`, one number a mode; its words are numbered as coordinates run."""
 
-    def __init__(self, plan: Plan, start: tuple[int, ...]) -> None:
+    def __init__(self, plan: MovementPlan, start: tuple[int, ...]) -> None:
         self.plan, self.start = plan, start
         self.within = coordinates([mode.tile for mode in plan.access.modes])
         self.at = self.within + np.array(start, dtype=np.int64)[:, None]

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from legalsat.errors import LegalSatError
-from legalsat.plans.plan import Granules, Plan
+from legalsat.plans.movement_plan import Granules, MovementPlan
 from legalsat.program.leaves import THREADS, Leaf, ShiftRows, TurnTile
 from legalsat.program.pipeline import (
     AwaitGrid,
@@ -34,7 +34,7 @@ class GranulesText:
 
     threads = THREADS
 
-    def __init__(self, plan: Plan, granules: Granules) -> None:
+    def __init__(self, plan: MovementPlan, granules: Granules) -> None:
         self._plan, self._granules = plan, granules
         self.entry, self.blocks = granules.entry, granules.blocks
         self.shared_bytes = sum(granules.kernel.buffers)

@@ -12,7 +12,7 @@ from legalsat.backends.cute.movement_words import C_TYPES, MovedWords, indented,
 from legalsat.dims import Extent
 from legalsat.errors import LegalSatError
 from legalsat.logic import round_up
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.program.pipeline import (
     Advance,
     At,
@@ -45,7 +45,7 @@ INDEX_LIMIT = 2**31  # of numbers of tiles, and of what one has
 class MovementText:
     """A plan's kernel as text."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: MovementPlan) -> None:
         self.plan, self.program, self.launch = plan, plan.pipeline, plan.launch
         self.words = MovedWords(plan)
         self.stages = {ring.name: ring.stages for ring in self.program.barriers}

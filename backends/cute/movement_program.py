@@ -9,14 +9,14 @@ from legalsat.backends.cute.granules import GranulesText
 from legalsat.backends.cute.movement import MovementText
 from legalsat.errors import LegalSatError
 from legalsat.extract.moved.issued import issued_lines
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.program.early import begins_early
 from legalsat.runtime.program import Operand, Program, Recipe, needed
 
 __all__ = ["emit_cute", "image_of", "program_of", "tools_of"]
 
 
-def program_of(plan: Plan) -> Program:
+def program_of(plan: MovementPlan) -> Program:
     """Return the program of a plan.
 
     Raises:
@@ -43,7 +43,7 @@ def program_of(plan: Plan) -> Program:
     )
 
 
-def emit_cute(plan: Plan) -> str:
+def emit_cute(plan: MovementPlan) -> str:
     """Return the file of a plan's kernel: relayouts in front, what launches it, and how to compile and call it.
 
     Raises:
@@ -53,7 +53,7 @@ def emit_cute(plan: Plan) -> str:
     return cuda_file(program(plan, "cute"), title, "movement", notes=[] if plan.guard else issued_lines(plan))
 
 
-def _text(plan: Plan) -> MovementText | GranulesText:
+def _text(plan: MovementPlan) -> MovementText | GranulesText:
     if plan.before:
         raise LegalSatError(
             "plan begins with a relayout of its source, and a kernel is one movement; emit plan.before[0], then what "

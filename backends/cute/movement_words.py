@@ -14,7 +14,7 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.moved.movement_tiles import MovedTiles
 from legalsat.extract.search.schedule import span_of
 from legalsat.extract.search.views import box_of
-from legalsat.plans.plan import Plan, SharedTile, View
+from legalsat.plans.movement_plan import MovementPlan, SharedTile, View
 from legalsat.targets import GRANULE_BYTES
 from legalsat.units.tensor_map import TensorMap
 
@@ -63,7 +63,7 @@ def boxes_of(tile: Sequence[int], box: Sequence[int], tm: TensorMap) -> Boxes:
 class MovedWords:
     """The words of a plan's tiles."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: MovementPlan) -> None:
         self.tiles = MovedTiles(plan)
         self.plan, self.access, self.load, self.store = plan, plan.access, self.tiles.load, self.tiles.store
         self.columns, self.margins, self.tile = self.tiles.columns, self.tiles.margins, self.tiles.tile

@@ -21,7 +21,7 @@ from legalsat.backends.host.maps import (
     span_bytes,
 )
 from legalsat.dims import Extent, in_cpp
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.units.tensor_map import TensorMap
 
 _USE = """
@@ -47,7 +47,7 @@ _OWN = """map address encoded version asked global_dim global_stride box element
 _TAKEN = KEYWORDS | set(_OWN.split())
 
 
-def emit_cpp(plan: Plan) -> str:
+def emit_cpp(plan: MovementPlan) -> str:
     """Return a C++17 header with `encode_source_map` and, where the plan stores by one, `encode_target_map`.
 
     Each is `CUresult encode_..._map(CUtensorMap* map, void* address)`, `address` being the tensor's device address.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from legalsat.dims import Dim
 from legalsat.errors import LegalSatError
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 
 if TYPE_CHECKING:
     from legalsat.analyses.sets.regions import Linear
@@ -49,7 +49,7 @@ class Guard:
         return ", ".join(dim.name for dim in self.dims)
 
 
-def guard_of(plan: Plan, taken: Collection[str]) -> Guard:
+def guard_of(plan: MovementPlan, taken: Collection[str]) -> Guard:
     """Return what a movement's plan asks of its dims.
 
     Raises:

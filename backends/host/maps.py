@@ -11,7 +11,7 @@ from legalsat.dims import Open
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.moved.issued import issued_lines
 from legalsat.logic import ceil_div
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.printable import shown
 from legalsat.units.driver_arguments import ENUMERATORS
 from legalsat.units.tensor_map import TensorMap, driver_value
@@ -62,13 +62,13 @@ def require_encodable(tm: TensorMap, name: str) -> None:
         raise InvalidInput(f"name is {shown(name)}; give ASCII letters, digits and single underscores between them")
 
 
-def named_maps(plan: Plan) -> Iterator[tuple[TensorMap, str]]:
+def named_maps(plan: MovementPlan) -> Iterator[tuple[TensorMap, str]]:
     """Yield the plan's tensor maps with their names, "source" and "target".
 
     Raises:
         LegalSatError: the plan has no tensor maps or one for each of several phases.
     """
-    require_plan(plan, Plan)
+    require_plan(plan, MovementPlan)
     if not plan.tensor_maps:
         raise LegalSatError(
             f"plan by {plan.access.by} needs no tensor maps, so there is nothing for the host to encode"
@@ -82,7 +82,7 @@ def named_maps(plan: Plan) -> Iterator[tuple[TensorMap, str]]:
         yield tm, view.side
 
 
-def plan_lines(plan: Plan) -> list[str]:
+def plan_lines(plan: MovementPlan) -> list[str]:
     """Return what the host code of a plan begins with: what it is for, and what the kernel beside it must agree on."""
     lines = [f"Tensor maps for: {plan.operator}, on {plan.target}", ""]
     for buffer in plan.shared:

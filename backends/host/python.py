@@ -22,7 +22,7 @@ from legalsat.backends.host.maps import (
     span_bytes,
 )
 from legalsat.dims import Extent
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.units.tensor_map import TensorMap
 
 _USE = """
@@ -52,7 +52,7 @@ def _check(result, call):
 '''
 
 
-def emit_python(plan: Plan) -> str:
+def emit_python(plan: MovementPlan) -> str:
     """Return a Python module with `encode_source_map` and, where the plan stores by one, `encode_target_map`.
 
     Each takes the tensor's device address, an int, and returns a `cuda.bindings.driver.CUtensorMap`. It raises

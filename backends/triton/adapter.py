@@ -12,7 +12,7 @@ from legalsat.backends.triton.threads import VECTOR_ROWS, Side, VectorKernel, em
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.extract.moved.issued import issued_lines
 from legalsat.extract.search.by_vectors import IN_REGISTERS
-from legalsat.plans.plan import Plan, View
+from legalsat.plans.movement_plan import MovementPlan, View
 from legalsat.program.pipeline import Load, Operation, Vectors, Write, walk
 from legalsat.rules.windows import COLUMNS
 from legalsat.tensor import Tensor, plain
@@ -23,7 +23,7 @@ from legalsat.view.margins import Margin
 Kernel = TypeVar("Kernel", CopyKernel, VectorKernel)
 
 
-def emit_triton(plan: Plan) -> str:
+def emit_triton(plan: MovementPlan) -> str:
     """Return a standalone Triton module whose `run(source, target=None)` executes the plan on torch tensors.
 
     Raises:
@@ -33,7 +33,7 @@ def emit_triton(plan: Plan) -> str:
     return emit_threads(vector_kernel_of(plan)) if plan.access.by in IN_REGISTERS else emit(kernel_of(plan))
 
 
-def kernel_of(plan: Plan) -> CopyKernel:
+def kernel_of(plan: MovementPlan) -> CopyKernel:
     """Return the kernel of a plan by boxes of one tensor map.
 
     Raises:
@@ -45,7 +45,7 @@ def kernel_of(plan: Plan) -> CopyKernel:
     return _said_of(plan, _kernel)
 
 
-def vector_kernel_of(plan: Plan) -> VectorKernel:
+def vector_kernel_of(plan: MovementPlan) -> VectorKernel:
     """Return the kernel of a plan by threads.
 
     Raises:
@@ -56,7 +56,7 @@ def vector_kernel_of(plan: Plan) -> VectorKernel:
     return _said_of(plan, _vector_kernel)
 
 
-def _require_rows(plan: Plan) -> None:
+def _require_rows(plan: MovementPlan) -> None:
     """Raise unless every operation of a plan's program has a row, here or where threads move all."""
     if plan.before:
         raise LegalSatError(
@@ -68,7 +68,7 @@ def _require_rows(plan: Plan) -> None:
         raise LegalSatError(f"triton has no row for {lacking} in a movement's program, and cute has one; emit that")
 
 
-def _lacking(plan: Plan, op: Operation) -> str:
+def _lacking(plan: MovementPlan, op: Operation) -> str:
     """Return an operation in words if it has no row."""
     name = type(op).__name__
     if isinstance(op, Load):
@@ -81,7 +81,7 @@ def _lacking(plan: Plan, op: Operation) -> str:
     return "" if type(op) in (VECTOR_ROWS if plan.access.by in IN_REGISTERS else ROWS) else name
 
 
-def _said_of(plan: Plan, make: Callable[[Plan], Kernel]) -> Kernel:
+def _said_of(plan: MovementPlan, make: Callable[[MovementPlan], Kernel]) -> Kernel:
     """Return what `make` makes of a plan; what it refuses is said of the plan's operator."""
     try:
         return make(plan)
@@ -91,7 +91,7 @@ def _said_of(plan: Plan, make: Callable[[Plan], Kernel]) -> Kernel:
         ) from None
 
 
-def _kernel(plan: Plan) -> CopyKernel:
+def _kernel(plan: MovementPlan) -> CopyKernel:
     access, word = plan.access, plan.access.word
     load, store = plan.views
     swizzles = [
@@ -116,7 +116,7 @@ def _kernel(plan: Plan) -> CopyKernel:
     )
 
 
-def _vector_kernel(plan: Plan) -> VectorKernel:
+def _vector_kernel(plan: MovementPlan) -> VectorKernel:
     access, word = plan.access, plan.access.word
     load, store = (
         Side(
@@ -140,7 +140,7 @@ def _vector_kernel(plan: Plan) -> VectorKernel:
     )
 
 
-def _margins(plan: Plan) -> tuple[Margin, ...]:
+def _margins(plan: MovementPlan) -> tuple[Margin, ...]:
     return plan.operator.margins(plan.access) or ()
 
 

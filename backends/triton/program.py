@@ -26,7 +26,7 @@ from legalsat.backends.triton.threads import KERNEL
 from legalsat.errors import LegalSatError, MissingExtra
 from legalsat.extract.search.by_vectors import IN_REGISTERS
 from legalsat.extras import extra
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.runtime.program import (
     AddressArgument,
     Argument,
@@ -45,7 +45,7 @@ LANES = 32
 _C_BITS = {"u8": 8, "i8": 8, "u16": 16, "i16": 16, "u32": 32, "i32": 32, "u64": 64, "i64": 64}
 
 
-def program_of(plan: Plan) -> Program:
+def program_of(plan: MovementPlan) -> Program:
     """Return the program of a plan; Triton compiles it when its image is made.
 
     Raises:

@@ -14,7 +14,7 @@ import numpy as np
 
 from legalsat.analyses.ptx_machine.events import Event
 from legalsat.extract.moved.granules import Block, Ends, run_block
-from legalsat.plans.plan import Granules, Plan
+from legalsat.plans.movement_plan import Granules, MovementPlan
 from legalsat.program.leaves import GRANULE, ShiftRows, TurnTile
 from legalsat.program.pipeline import Commit, CopyIn, Operation, Pipeline, Read, Sync, WaitGroup, Write
 
@@ -23,7 +23,11 @@ NOWHERE = -1  # in memory that says where a byte is from: nobody has written it
 
 
 def granules_conformance(
-    plan: Plan, granules: Granules, block: int, events: Mapping[int, Sequence[Event]], program: Pipeline | None = None
+    plan: MovementPlan,
+    granules: Granules,
+    block: int,
+    events: Mapping[int, Sequence[Event]],
+    program: Pipeline | None = None,
 ) -> list[str]:
     """Return in words where a block of a printed kernel did something else than its program.
 

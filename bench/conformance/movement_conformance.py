@@ -15,7 +15,7 @@ from legalsat.analyses.ptx_machine.events import Event
 from legalsat.extract.kernels.kernel_steps import SHARED_OUT, Items, Step, Steps, steps
 from legalsat.extract.moved.movement_tiles import NOTHING, MovedTiles
 from legalsat.logic import round_up
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.program.pipeline import (
     BufferRing,
     CopyIn,
@@ -80,14 +80,14 @@ _BULK = frozenset({"bulk", "bulk.read"})
 _STARTED, _PROXIES = (("mbarrier_init", 0),), (("proxy.async", 0),)
 
 
-def printer_of(name: str, plan: Plan) -> Printer:
+def printer_of(name: str, plan: MovementPlan) -> Printer:
     """Return what the compiler of a backend may do otherwise in a plan's text."""
     gluon = bool(plan.tensor_maps)
     return Printer() if name == "cute" else Printer(gluon, splits=True, turns=not gluon or plan.store == "threads")
 
 
 def movement_conformance(
-    plan: Plan,
+    plan: MovementPlan,
     block: int,
     events: Mapping[int, Sequence[Event]],
     maps: Mapping[str, int],
@@ -128,7 +128,7 @@ def movement_conformance(
     return found or [*text.places.faults]
 
 
-def trips(plan: Plan, block: int) -> int:
+def trips(plan: MovementPlan, block: int) -> int:
     """Return how many tiles a block has."""
     return max(0, -(-(plan.launch.tiles - block) // plan.launch.programs)) if plan.launch.programs else 1
 
@@ -207,7 +207,9 @@ class Places:
         faults: rings that lie on others which they may not.
     """
 
-    def __init__(self, program: Pipeline, plan: Plan, events: Mapping[int, Sequence[Event]], *, together: bool) -> None:
+    def __init__(
+        self, program: Pipeline, plan: MovementPlan, events: Mapping[int, Sequence[Event]], *, together: bool
+    ) -> None:
         self.program = program
         self.pitch = {
             ring.name: ring.bytes if together else round_up(ring.bytes, tile.alignment)

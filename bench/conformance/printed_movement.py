@@ -14,7 +14,7 @@ from legalsat.analyses.ptx_machine.alu import LANES
 from legalsat.analyses.ptx_machine.events import Event, Recorder
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.program import compile_kernel
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.program.pipeline import Pipeline
 from legalsat.runtime.program import AddressArgument, MapArgument, NumberArgument, Recipe
 
@@ -54,7 +54,7 @@ class PrintedMovement:
         Undecided: it uses what the machine does not follow.
     """
 
-    def __init__(self, ptx: str, plan: Plan, recipe: Recipe, printer: str) -> None:
+    def __init__(self, ptx: str, plan: MovementPlan, recipe: Recipe, printer: str) -> None:
         module = parse(ptx)
         (entry,) = module.kernels
         self.plan, self.printer, self._recipe = plan, printer, recipe
@@ -100,7 +100,7 @@ class PrintedMovement:
         )
 
 
-def blocks_of(plan: Plan, *, few: bool = False) -> Iterator[int]:
+def blocks_of(plan: MovementPlan, *, few: bool = False) -> Iterator[int]:
     """Yield numbers of blocks: the first, the last and one between, or of a persistent grid such with few tiles.
 
     A block of a persistent grid has as many tiles as are left from its number on. So one that is given a number near

@@ -52,7 +52,7 @@ def chosen(count: int, seed: int) -> list[int]:
     return found
 
 
-def _kind(plan: ls.Plan) -> str:
+def _kind(plan: ls.MovementPlan) -> str:
     return "im2col" if plan.window is not None or plan.access.by == "tma.im2col" else plan.access.by
 
 

@@ -237,11 +237,11 @@ def call(folder: Path, name: str) -> None:
 def _compiled(path: Path) -> Any:
     """Return the kernel of a plan that is read back, or why there is none; unchecked, since that needs the solvers."""
     from legalsat.errors import LegalSatError  # noqa: PLC0415
-    from legalsat.plans.plan import read_plan  # noqa: PLC0415
+    from legalsat.plans.codec import read_plan  # noqa: PLC0415
     from legalsat.plans.program_plan import from_json  # noqa: PLC0415
 
     try:
-        return from_json(read_plan(path, "prepare")).compile("cute")
+        return from_json(read_plan(path)).compile("cute")
     except LegalSatError as error:
         return f"not compiled: {error}"
 

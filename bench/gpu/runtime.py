@@ -103,14 +103,15 @@ class Checks:
         """Read the plans and compile them, from the cache."""
         import torch  # noqa: PLC0415
 
+        from legalsat.plans.codec import read_plan  # noqa: PLC0415
         from legalsat.plans.gemm_plan import from_json as gemm_from_json  # noqa: PLC0415
-        from legalsat.plans.plan import from_json, read_plan  # noqa: PLC0415
+        from legalsat.plans.movement_plan import from_json  # noqa: PLC0415
 
         self.torch, self.folder = torch, folder
         torch.manual_seed(5)
         self.plans: dict[str, Any] = {}
         for name in (*PRODUCTS, *MOVEMENTS):  # unchecked: rechecking needs the rules' solvers
-            data = read_plan(folder / f"{name}.json", "prepare")
+            data = read_plan(folder / f"{name}.json")
             self.plans[name] = gemm_from_json(data) if name in PRODUCTS else from_json(data)
         self.kernels = {name: plan.compile(BACKENDS.get(name)) for name, plan in self.plans.items()}
 

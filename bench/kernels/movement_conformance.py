@@ -35,7 +35,7 @@ from legalsat.runtime.program import Program
 PLANS, SEED = 300, 11
 
 
-def in_turns(r: Random) -> ls.Plan | None:
+def in_turns(r: Random) -> ls.MovementPlan | None:
     """Return the plan of a copy in small tiles, which a persistent grid brings in a ring; None if it has none."""
     shape = r.choice((140, 1000, 3000)), r.choice((200, 640, 1000))
     dtype = r.choice(("u8", "bf16", "fp32"))
@@ -47,18 +47,18 @@ def in_turns(r: Random) -> ls.Plan | None:
         return None
 
 
-def chosen(r: Random) -> ls.Plan | None:
+def chosen(r: Random) -> ls.MovementPlan | None:
     """Return a random plan, one in four of a ring."""
     return in_turns(r) if r.random() < 0.25 else drawn(r)
 
 
-def kind_of(plan: ls.Plan, backend: str) -> str:
+def kind_of(plan: ls.MovementPlan, backend: str) -> str:
     """Return what a plan is in words."""
     turns = ", in turns" if plan.launch.programs and plan.granules is None else ""
     return f"{backend} by {plan.access.by}, stored by {plan.store}{turns}"
 
 
-def printed(plan: ls.Plan, backend: str, made: Program) -> PrintedMovement:
+def printed(plan: ls.MovementPlan, backend: str, made: Program) -> PrintedMovement:
     """Return the PTX of a text, made ready to run.
 
     Raises:
@@ -81,7 +81,7 @@ def judged(one: PrintedMovement, *, few: bool = False) -> tuple[int, list[str]]:
     return events, list(found)
 
 
-def texts(plan: ls.Plan) -> Iterator[tuple[str, Program]]:
+def texts(plan: ls.MovementPlan) -> Iterator[tuple[str, Program]]:
     """Yield the backends that print a plan, with what they print."""
     for backend in BACKENDS:
         try:

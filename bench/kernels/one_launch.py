@@ -173,5 +173,5 @@ def _turns(plan: ls.ProgramPlan, made: Schedule, _: str) -> Iterator[Compared]:
     yield "turns", [], list(turns)
 
 
-def _of_movement(plan: ls.Plan) -> tuple[InFront, ...]:
+def _of_movement(plan: ls.MovementPlan) -> tuple[InFront, ...]:
     return tuple(InFront("source", one, plan.operator.constant) for one in plan.before)

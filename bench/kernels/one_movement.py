@@ -20,7 +20,7 @@ from legalsat.backends import program
 from legalsat.extract.check.recheck import recheck
 from legalsat.operators import Move
 from legalsat.operators.access import MEANS
-from legalsat.plans.plan import Granules, View
+from legalsat.plans.movement_plan import Granules, View
 from legalsat.program.leaves import GRANULE, Leaf, ShiftRows
 from legalsat.program.pipeline import (
     Advance,
@@ -53,7 +53,7 @@ Compared = tuple[str, Any, Any]
 Done = tuple[Any, ...]
 
 
-def drawn(r: random.Random) -> ls.Plan | None:
+def drawn(r: random.Random) -> ls.MovementPlan | None:
     """Return the plan of a random movement, by any means or the cheapest; None where it has none."""
     operator: Move
     if (kind := r.random()) < 0.5:
@@ -74,7 +74,7 @@ def drawn(r: random.Random) -> ls.Plan | None:
         return None
 
 
-def compared(plan: ls.Plan) -> Iterator[Compared]:
+def compared(plan: ls.MovementPlan) -> Iterator[Compared]:
     """Yield a field's name, what the plan says of it, and what a text, the launch or the program says."""
     (role,) = plan.pipeline.roles
     yield "warps, program", plan.launch.warps, role.warps
@@ -117,7 +117,7 @@ def _flat(body: Iterable[Operation]) -> Iterator[Operation]:
             yield from _flat(op.body)
 
 
-def compared_text(plan: ls.Plan, made: Program, backend: str) -> Iterator[Compared]:
+def compared_text(plan: ls.MovementPlan, made: Program, backend: str) -> Iterator[Compared]:
     """Yield the same of what a backend prints: its text and its launch."""
     if plan.granules is not None:
         yield from compared_granules(plan, plan.granules, made)
@@ -149,7 +149,7 @@ def compared_text(plan: ls.Plan, made: Program, backend: str) -> Iterator[Compar
         yield "vectors, text", {copy.side: copy.bytes for copy in plan.copies}, hints
 
 
-def compared_granules(plan: ls.Plan, granules: Granules, made: Program) -> Iterator[Compared]:
+def compared_granules(plan: ls.MovementPlan, granules: Granules, made: Program) -> Iterator[Compared]:
     """Yield the same of a kernel that moves granules: its class is literal in a text, the rest is given."""
     launch, kernel = made.recipes[0], granules.kernel
     text = made.text.partition('extern "C"')[2]
@@ -187,7 +187,7 @@ def _class_of(kernel: Leaf) -> tuple[str, ...]:
     return name, *map(str, numbers), *(str(flag).lower() for flag in flags)
 
 
-def _beside(plan: ls.Plan) -> Iterator[Done]:
+def _beside(plan: ls.MovementPlan) -> Iterator[Done]:
     """Yield what a text does beside its leaf."""
     for op in plan.pipeline.roles[0].body:
         match op:
@@ -203,7 +203,7 @@ def _beside(plan: ls.Plan) -> Iterator[Done]:
                 yield ("barrier",)
 
 
-def _tiles(plan: ls.Plan) -> int:
+def _tiles(plan: ls.MovementPlan) -> int:
     """Return how many tiles there are."""
     found = 1
     if plan.access.by == "im2col":
@@ -283,7 +283,7 @@ _CUDA = (
 )
 
 
-def _gluon(kernel: str, plan: ls.Plan) -> Iterator[Done]:
+def _gluon(kernel: str, plan: ls.MovementPlan) -> Iterator[Done]:
     """Yield what a kernel in Gluon does; loops end where indentation does."""
     depth: list[int] = []
     count = plan.launch.programs
@@ -308,7 +308,7 @@ def _gluon(kernel: str, plan: ls.Plan) -> Iterator[Done]:
     yield from (("end",) for _ in depth)
 
 
-def _stored(plan: ls.Plan) -> int:
+def _stored(plan: ls.MovementPlan) -> int:
     """Return the bytes that threads store at a time, by the registers that the text deals out."""
     text = program(plan, "triton").text
     deals = re.search(r"STORE_REGISTERS = .*?reg_bases=(\[.*?\]),\n", text, re.S)
@@ -319,10 +319,11 @@ def _stored(plan: ls.Plan) -> int:
         if inner is None or base[-1] != words:
             break
         words *= 2
-    return words * plan.access.word // 8
+    word: int = plan.access.word
+    return words * word // 8
 
 
-def _cuda(kernel: str, plan: ls.Plan) -> Iterator[Done]:
+def _cuda(kernel: str, plan: ls.MovementPlan) -> Iterator[Done]:
     """Yield what a kernel in CUDA C++ does; loops over tiles end with their brace."""
     count = plan.launch.programs
     depth: list[int] = []
@@ -349,7 +350,7 @@ def _cuda(kernel: str, plan: ls.Plan) -> Iterator[Done]:
                 break
 
 
-def _rings(kernel: str, plan: ls.Plan) -> Iterator[tuple[tuple[int, str], str]]:
+def _rings(kernel: str, plan: ls.MovementPlan) -> Iterator[tuple[tuple[int, str], str]]:
     """Yield which buffer lies at an offset; one that lies on another is what is written there."""
     offsets = sorted({int(at) for at in re.findall(r"[gp][eu]t<\d+>\(words .*, memory \+ (\d+)", kernel)})
     names = [tile.name for tile in plan.shared]
@@ -359,13 +360,13 @@ def _rings(kernel: str, plan: ls.Plan) -> Iterator[tuple[tuple[int, str], str]]:
             yield (at, what), name
 
 
-def _some(plan: ls.Plan) -> list[int]:
+def _some(plan: ls.MovementPlan) -> list[int]:
     """Return tiles whose coordinates are compared."""
     tiles = _tiles(plan)
     return sorted({tiles * i // TILES for i in range(TILES)} | {tiles - 1})
 
 
-def _places(plan: ls.Plan) -> Iterator[tuple[int, ...]]:
+def _places(plan: ls.MovementPlan) -> Iterator[tuple[int, ...]]:
     """Yield where tiles begin in the tensor map of each load and store, by the plan's views."""
     for tile in _some(plan):
         numbers, rest = {}, tile
@@ -377,7 +378,7 @@ def _places(plan: ls.Plan) -> Iterator[tuple[int, ...]]:
                 yield _place(plan, view, numbers, phases=len(plan.phases) if isinstance(op, Load) else 0)
 
 
-def _place(plan: ls.Plan, view: View, numbers: dict[int, int], *, phases: int) -> tuple[int, ...]:
+def _place(plan: ls.MovementPlan, view: View, numbers: dict[int, int], *, phases: int) -> tuple[int, ...]:
     """Return a tile's first coordinates in a map; rows whose pitch is no multiple of 16 bytes are shared out."""
     found = []
     window: Window | None = plan.window if plan.access.by == "im2col" else None
@@ -395,7 +396,7 @@ def _place(plan: ls.Plan, view: View, numbers: dict[int, int], *, phases: int) -
     return tuple(found)
 
 
-def _gluon_places(text: str, kernel: str, plan: ls.Plan) -> Iterator[tuple[int, ...]]:
+def _gluon_places(text: str, kernel: str, plan: ls.MovementPlan) -> Iterator[tuple[int, ...]]:
     lines = re.search(r"def corner\(tile\):\n.*?\n(.*?)    return (.*?)\n", text, re.S)
     for tile in _some(plan):
         scope: dict[str, int] = {"tile": tile}
@@ -406,7 +407,7 @@ def _gluon_places(text: str, kernel: str, plan: ls.Plan) -> Iterator[tuple[int, 
             yield tuple(reversed(eval(corner, dict(scope))))
 
 
-def _cuda_places(kernel: str, plan: ls.Plan) -> Iterator[tuple[int, ...]]:
+def _cuda_places(kernel: str, plan: ls.MovementPlan) -> Iterator[tuple[int, ...]]:
     copies = [b for b in re.split(r"if \(movement::thread\(\) == 0\) \{\n", kernel) if re.search(r"int const c0 = ", b)]
     for tile in _some(plan):
         for block in copies:

@@ -28,7 +28,7 @@ import legalsat as ls
 from bench.machine import DATA, write
 from legalsat.extract.cost.cost import Work, cost_of, order
 from legalsat.operators import Copy
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.targets import GRANULE_BYTES, target
 from legalsat.units.tensor_map import MAP_TYPES, driver_value
 
@@ -106,7 +106,7 @@ def modes_of(entry: dict[str, Any]) -> list[Mode]:
     return sorted(found, key=lambda mode: (mode[1] == 0, mode[1]))
 
 
-def planned(entry: dict[str, Any]) -> Plan:
+def planned(entry: dict[str, Any]) -> MovementPlan:
     """Return our plan of the problem as a user would state it."""
     modes = modes_of(entry)[::-1]
     dtype = {"complex128": "fp64", "float16": "fp16", "float64": "fp64", "int8": "i8"}[entry["dtype"]]
@@ -237,7 +237,9 @@ def compared(entry: dict[str, Any]) -> Comparison:
     )
 
 
-def _side(plan: Plan, at: int, tm: ls.TensorMap, *, read: bool, boxes: int) -> tuple[dict[str, Any], tuple[float, ...]]:
+def _side(
+    plan: MovementPlan, at: int, tm: ls.TensorMap, *, read: bool, boxes: int
+) -> tuple[dict[str, Any], tuple[float, ...]]:
     """Return a map in words, and what its end of the movement costs: of a store, with the plan's load before it."""
     load, store = plan.views
     tile = math.prod(mode.tile for mode in plan.access.modes) * plan.access.word // 8

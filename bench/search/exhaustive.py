@@ -32,7 +32,7 @@ from legalsat.extract.search.views import map_type, turned, views_of
 from legalsat.logic import ceil_div, round_up
 from legalsat.operators import MATRIX_CONSUMERS, Move, atom_bytes
 from legalsat.operators.access import Access
-from legalsat.plans.plan import Cost, View
+from legalsat.plans.movement_plan import MovementCost, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, MOVEMENT_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
 from legalsat.targets import GRANULE_BYTES, Target
@@ -61,7 +61,7 @@ class Way:
     access: Access
     views: tuple[View, ...]
     work: Work
-    cost: Cost
+    cost: MovementCost
 
 
 def cheapest(starts: Iterable[Access], operator: Move, target: Target, *, cuts: bool = True) -> Way | None:

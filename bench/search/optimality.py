@@ -34,7 +34,7 @@ from legalsat.extract.search.planner import Limits, NoLegalLayout, plan
 from legalsat.extract.search.search import coalesced
 from legalsat.extract.search.tiles import proposals
 from legalsat.operators import Move, access_of
-from legalsat.plans.plan import Cost, Plan
+from legalsat.plans.movement_plan import MovementCost, MovementPlan
 from legalsat.rules.rewrites.words import recast_to_wider_words
 from legalsat.targets import target
 
@@ -53,7 +53,7 @@ class Tally:
     verdicts: Counter[str] = field(default_factory=Counter)
     widest_time_gap: float = 0.0
 
-    def add(self, found: Way | None, planned: Cost | None) -> str:
+    def add(self, found: Way | None, planned: MovementCost | None) -> str:
         """Compare; return the verdict on the plan."""
         answer = verdict(found.cost if found else None, planned)
         self.verdicts[answer] += 1
@@ -111,7 +111,7 @@ class Report:
         return not gaps and not self.pruning_differences
 
 
-def verdict(found: Cost | None, planned: Cost | None) -> str:
+def verdict(found: MovementCost | None, planned: MovementCost | None) -> str:
     """Return how a plan's cost compares with what was found; None stands for a refusal."""
     if found is None or planned is None:
         return REFUSED if found is planned else ALONE
@@ -138,7 +138,7 @@ def best_way(operator: Move, gpu: str, *, cuts: bool) -> Way | None:
     return found or cheapest(proposals(access_of(operator)), operator, on, cuts=cuts)
 
 
-def planned(asked: Problem, *, prune: bool = True) -> Plan | None:
+def planned(asked: Problem, *, prune: bool = True) -> MovementPlan | None:
     """Return the plan that brings tiles straight from the source, None where it is refused."""
     try:
         return plan(asked.operator, target(asked.target), Limits(means=MEANS, prune=prune))
@@ -186,7 +186,7 @@ def measure(count: int, seed: int = SEED, *, progress: bool = False) -> Report:
     return report
 
 
-def _describe(report: Report, asked: Problem, answer: str, best: Way | None, found: Plan | None) -> None:
+def _describe(report: Report, asked: Problem, answer: str, best: Way | None, found: MovementPlan | None) -> None:
     if answer in GAPS and len(report.gaps) < MOST_DESCRIBED:
         ways = (found.access if found else None, best.access if best else None)
         report.gaps.append(f"{answer}: {asked}; planned {ways[0]}, found {ways[1]}")

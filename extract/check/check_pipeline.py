@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from legalsat.analyses.protocol.typestate import check as check_program
 from legalsat.analyses.sass.text import is_sass
@@ -13,7 +13,9 @@ from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 from legalsat.extract.check.check_sass import SassCheck, check_sass
 from legalsat.extract.check.check_words import assumptions_of, diagnostic_of
 from legalsat.plans.gemm_plan import GemmPlan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.plans.plan import Plan
+from legalsat.plans.program_plan import ProgramPlan
 from legalsat.printable import printable
 from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target
@@ -54,7 +56,7 @@ class PipelineCheck:
 
 
 def check_pipeline(
-    subject: Plan | GemmPlan | Pipeline | str,
+    subject: Plan | Pipeline | str,
     target: str | Target | None = None,
     *,
     parameters: Mapping[str, int] | None = None,
@@ -90,7 +92,9 @@ def check_pipeline(
             check_ptx(subject, architecture, parameters=parameters, box_bytes=box_bytes, block=block, grid=grid)
         )
     _only_ptx(parameters, box_bytes, block, grid)
-    if isinstance(subject, Plan | GemmPlan):
+    if isinstance(subject, ProgramPlan):
+        return _of_steps(subject, gpu)
+    if isinstance(subject, MovementPlan | GemmPlan):
         return _of_program(str(subject.operator), subject.pipeline, gpu or subject.target)
     if not isinstance(subject, Pipeline):
         raise InvalidInput(f"pipelines stand in plans and in PTX text, not in {type(subject).__name__}")
@@ -115,6 +119,17 @@ def _of_machine_code(found: SassCheck) -> PipelineCheck:
 def _of_program(what: str, pipeline: Pipeline, target: Target) -> PipelineCheck:
     found = check_program(pipeline, target)
     return PipelineCheck(f"{what} on {target}", found.diagnostics, found.proven, found.unproven)
+
+
+def _of_steps(plan: ProgramPlan, target: Target | None) -> PipelineCheck:
+    """Return what was found about all steps of a program, each of which says which it is of."""
+    found = [(step.what, check_pipeline(step.plan, target)) for step in plan.steps]
+    return PipelineCheck(
+        f"{plan.operator} on {target or plan.target}",
+        tuple(replace(d, message=f"{what}: {d.message}") for what, one in found for d in one.diagnostics),
+        all(one.proven for _, one in found),
+        tuple(f"{what}: {reason}" for what, one in found for reason in one.unproven),
+    )
 
 
 def _of_text(found: PtxCheck) -> PipelineCheck:

@@ -31,7 +31,8 @@ from legalsat.extract.search.search import EQUAL_AS_FUNCTIONS, function_form
 from legalsat.extract.search.views import box_of, map_type, storable, turned
 from legalsat.extract.solve.fields import Conflict
 from legalsat.operators import MATRIX_CONSUMERS, Copy, access_of, atom_bytes
-from legalsat.plans.plan import InvalidPlan, Plan, SharedTile, VectorCopy, View
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.movement_plan import MovementPlan, SharedTile, VectorCopy, View
 from legalsat.rule import Rule
 from legalsat.rules import COPY_RULES, REGISTER_RULES, SHARED_RULES, VECTOR_RULES
 from legalsat.rules.granules import GRANULES
@@ -46,7 +47,7 @@ CHOSEN_TILE = "choose_tile"
 RELAID = "relayout_to_legal_pitch"  # the step that a relayout of the source is
 
 
-def recheck(plan: Plan) -> None:
+def recheck(plan: MovementPlan) -> None:
     """Raise `InvalidPlan` unless every field of the plan holds; predictions of cost are taken as they are."""
     for first in plan.before:
         recheck(first)
@@ -89,7 +90,7 @@ def recheck(plan: Plan) -> None:
     require_contract(plan.pipeline, plan.target)
 
 
-def _check_granules(plan: Plan, question: Question) -> None:
+def _check_granules(plan: MovementPlan, question: Question) -> None:
     """Choose the kernel of a movement by granules again, and bind it: nothing about it is solved."""
     found = by_granules.solve(question)
     if isinstance(found, Conflict):
@@ -109,7 +110,7 @@ def _check_granules(plan: Plan, question: Question) -> None:
     require_contract(plan.pipeline, plan.target)
 
 
-def _check_windows(plan: Plan, question: Question) -> None:
+def _check_windows(plan: MovementPlan, question: Question) -> None:
     """Windows and paddings keep their modes where these say what is filled in, and columns are runs of pixels."""
     operator = plan.operator
     if plan.window != question.window:
@@ -122,11 +123,11 @@ def _check_windows(plan: Plan, question: Question) -> None:
         raise InvalidPlan(f"tiles of {plan.access} are no columns of pixels; synthesise the plan again")
 
 
-def _judge_movement(plan: Plan, *, row_bytes: int = 0, shifted: bool = False) -> None:
+def _judge_movement(plan: MovementPlan, *, row_bytes: int = 0, shifted: bool = False) -> None:
     _refuse(Question(plan.operator, plan.access, plan.target).judged(row_bytes=row_bytes, shifted=shifted))
 
 
-def _check_boxes(plan: Plan, load: View, store: View) -> None:
+def _check_boxes(plan: MovementPlan, load: View, store: View) -> None:
     """Check a plan that loads by boxes of one tensor map."""
     _judge_movement(plan)
     needed = 2 if plan.store == "tma" else 1
@@ -145,7 +146,7 @@ def _check_boxes(plan: Plan, load: View, store: View) -> None:
     _check_shared(plan, expected, plan.views[:needed] if threads else (load,))
 
 
-def _check_phases(plan: Plan, load: View, store: View) -> None:
+def _check_phases(plan: MovementPlan, load: View, store: View) -> None:
     """Check a plan whose maps bring every few rows each."""
     _judge_movement(plan, row_bytes=1, shifted=True)
     split = split_of(load, plan.access.word, plan.source)
@@ -162,7 +163,7 @@ def _check_phases(plan: Plan, load: View, store: View) -> None:
         raise InvalidPlan("shared buffers are not those that the boxes fill; synthesise the plan again")
 
 
-def _check_vectors(plan: Plan, load: View, store: View) -> None:
+def _check_vectors(plan: MovementPlan, load: View, store: View) -> None:
     """Check a plan that loads and stores in vectors."""
     instruction = LOADS.get(plan.access.by)
     sides = 1 if plan.operator.loads_only else 2
@@ -194,7 +195,7 @@ def _check_vectors(plan: Plan, load: View, store: View) -> None:
         _judge(rule, RegisterTile(size), plan)
 
 
-def _check_vector(plan: Plan, view: View, copies: tuple[VectorCopy, ...], instruction: str) -> None:
+def _check_vector(plan: MovementPlan, view: View, copies: tuple[VectorCopy, ...], instruction: str) -> None:
     if [(c.side, c.instruction) for c in copies] != [(view.side, instruction)]:
         raise InvalidPlan(f"{view.side} is not moved by {instruction}; synthesise the plan again")
     _refuse(judged_bytes(plan.operator, plan.target, view))
@@ -207,7 +208,7 @@ def _check_vector(plan: Plan, view: View, copies: tuple[VectorCopy, ...], instru
         _judge(rule, site, plan)
 
 
-def _check_derivation(plan: Plan) -> None:
+def _check_derivation(plan: MovementPlan) -> None:
     """Replay the derivation from the operator to the access, law by law, either way round."""
     operator = plan.operator
     access, laws = access_of(operator, operator.tile), operator.laws()
@@ -229,7 +230,7 @@ def _check_derivation(plan: Plan) -> None:
         raise InvalidPlan(f"derivation ends at {access}, not at the plan's access {plan.access}")
 
 
-def _check_map(plan: Plan, view: View, end: Tensor, tm: TensorMap) -> None:
+def _check_map(plan: MovementPlan, view: View, end: Tensor, tm: TensorMap) -> None:
     """Compare a map with its view and with the tensor at that end, and judge it by every rule."""
     box, column = box_of(view, tm), column_of(plan.operator, plan.access) if view.side == "source" else None
     options: dict[str, Any] = {
@@ -273,14 +274,14 @@ def _check_map(plan: Plan, view: View, end: Tensor, tm: TensorMap) -> None:
         raise InvalidPlan(f"rows of a {view.side} box do not fill the swizzle's span, so they leave holes")
 
 
-def _check_same_boxes(plan: Plan) -> None:
+def _check_same_boxes(plan: MovementPlan) -> None:
     """A tile that goes out as it came in is cut into the same boxes on both sides."""
     load, store = plan.tensor_maps
     if (load.swizzle, box_of(plan.views[0], load)) != (store.swizzle, store.box):
         raise InvalidPlan("source and target boxes differ, though they share a buffer; synthesise the plan again")
 
 
-def _check_shared(plan: Plan, expected: tuple[SharedTile, ...], views: tuple[View, ...]) -> None:
+def _check_shared(plan: MovementPlan, expected: tuple[SharedTile, ...], views: tuple[View, ...]) -> None:
     """Work out again what the boxes take in shared memory."""
     if plan.shared != expected or len(expected) != len(views):
         raise InvalidPlan("shared buffers are not those that the boxes fill; synthesise the plan again")
@@ -291,14 +292,14 @@ def _check_shared(plan: Plan, expected: tuple[SharedTile, ...], views: tuple[Vie
             raise InvalidPlan("boxes do not take the bytes of their buffer; synthesise the plan again")
 
 
-def _check_reader(plan: Plan) -> None:
+def _check_reader(plan: MovementPlan) -> None:
     """Compare every element of rows along several axes with what a descriptor reads, where a matrix unit does."""
     several = len(row_axes(plan.operator)) > 1 and plan.operator.consumer in MATRIX_CONSUMERS
     if several and plan.shared and operand_of(plan) is None:
         raise InvalidPlan("no descriptor reads the tile as it lies in shared memory; synthesise the plan again")
 
 
-def _check_budget(plan: Plan) -> None:
+def _check_budget(plan: MovementPlan) -> None:
     """Judge the block's shared memory as a whole, and what its barrier waits for."""
     ring = plan.shared[0].bytes if plan.shared else 0
     for rule in SHARED_RULES if plan.shared else ():
@@ -306,7 +307,7 @@ def _check_budget(plan: Plan) -> None:
         _judge(rule, SharedStages(plan.pipeline.stages, ring, single), plan)
 
 
-def _judge(rule: Rule, site: Any, plan: Plan) -> None:
+def _judge(rule: Rule, site: Any, plan: MovementPlan) -> None:
     _refuse(d for d in rule.check(site, plan.target) if d.level == "error")
 
 

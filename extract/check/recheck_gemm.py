@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from legalsat.extract.kernels.contract import require_contract
 from legalsat.extract.kernels.product_kernels import is_kernel
+from legalsat.plans.codec import InvalidPlan
 from legalsat.plans.gemm_plan import GemmPlan
-from legalsat.plans.plan import InvalidPlan
 
 
 def recheck_gemm(plan: GemmPlan) -> None:

@@ -17,8 +17,8 @@ from legalsat.extract.check.recheck import recheck
 from legalsat.extract.check.recheck_gemm import recheck_gemm
 from legalsat.extract.composed.works import nanoseconds_of
 from legalsat.operators.program import CONCAT, PAD, PRODUCT, SLICE, Program
+from legalsat.plans.codec import InvalidPlan
 from legalsat.plans.gemm_plan import GemmPlan
-from legalsat.plans.plan import InvalidPlan
 from legalsat.plans.program_plan import Place, ProgramPlan, ProgramStep
 from legalsat.tensor import plain
 

@@ -16,12 +16,12 @@ from legalsat.extract.kernels.product_kernels import best_kernels, multiplied
 from legalsat.extract.search.planner import NoLegalLayout, cached_plan
 from legalsat.operators import PRODUCT
 from legalsat.plans.gemm_plan import GemmPlan
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.recent import Recent
 from legalsat.targets import Target
 
 Work: TypeAlias = Any  # a Gemm, a Copy or a Pad, of which `term` says what plans it
-StepPlan: TypeAlias = GemmPlan | Plan
+StepPlan: TypeAlias = GemmPlan | MovementPlan
 
 
 def planned(work: Work, target: Target) -> StepPlan:

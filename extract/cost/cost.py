@@ -10,7 +10,7 @@ import numpy as np
 
 from legalsat.operators.access import Access
 from legalsat.operators.operator import Move
-from legalsat.plans.plan import Cost, View
+from legalsat.plans.movement_plan import MovementCost, View
 from legalsat.targets import GRANULE_BYTES, MIB, Device, Target
 from legalsat.tensor import Tensor, plain
 
@@ -61,7 +61,7 @@ class Work:
     times: int = 1
 
 
-def cost_of(access: Access, views: tuple[View, View], work: Work, target: Target) -> Cost:
+def cost_of(access: Access, views: tuple[View, View], work: Work, target: Target) -> MovementCost:
     """Return the predicted cost of moving the whole access.
 
     Args:
@@ -83,7 +83,7 @@ def cost_of(access: Access, views: tuple[View, View], work: Work, target: Target
     engine = tiles * work.boxes * NANOSECONDS_PER_BOX / processors
     shared = tiles * tile_bytes * work.passes * work.conflicts / SHARED_BYTES_PER_NANOSECOND / processors
     issue = tiles * work.instructions * NANOSECONDS_PER_INSTRUCTION / processors
-    return Cost(
+    return MovementCost(
         nanoseconds=round(LAUNCH_NANOSECONDS + max(memory, engine, shared, issue), 1),
         global_bytes=payload * (work.store_factor > 0) + math.ceil(payload * read),
         transactions=math.ceil(payload * waste / SECTOR_BYTES),
@@ -167,7 +167,7 @@ def granules_cost(
     buffers: tuple[int, ...],
     target: Target,
     waste: tuple[float, float] = (1.0, 1.0),
-) -> Cost:
+) -> MovementCost:
     """Return the predicted cost of a movement by granules, which reads and writes every byte once.
 
     Args:
@@ -180,7 +180,7 @@ def granules_cost(
     payload = math.prod(mode.extent for mode in access.modes) * access.word // 8
     read = math.prod(load.extent) * access.word // 8
     shared, moved, fetched = sum(buffers), payload + read, math.ceil(read * waste[0] + payload * waste[1])
-    return Cost(
+    return MovementCost(
         nanoseconds=round(LAUNCH_NANOSECONDS + fetched / (target.device or NOMINAL).memory_bandwidth * 1e9, 1),
         global_bytes=moved,
         transactions=-(-fetched // SECTOR_BYTES),
@@ -225,7 +225,7 @@ def _touched(run: float, step: float) -> float:
     return DRAM_BYTES * sum(math.ceil((begin + run) / DRAM_BYTES) for begin in begins) / len(begins)
 
 
-def in_a_row(first: Cost, then: Cost, scratch_bytes: int, *, constant: bool) -> Cost:
+def in_a_row(first: MovementCost, then: MovementCost, scratch_bytes: int, *, constant: bool) -> MovementCost:
     """Return the cost of one movement after another; of the second alone where the first runs once for many."""
     once = 0 if constant else 1
     return replace(
@@ -241,7 +241,7 @@ def in_a_row(first: Cost, then: Cost, scratch_bytes: int, *, constant: bool) -> 
     )
 
 
-def order(cost: Cost) -> tuple[float, ...]:
+def order(cost: MovementCost) -> tuple[float, ...]:
     """Return what costs are compared by: time first, then what is scarce."""
     return (
         cost.nanoseconds,
@@ -254,7 +254,7 @@ def order(cost: Cost) -> tuple[float, ...]:
     )
 
 
-def dominates(one: Cost, other: Cost) -> bool:
+def dominates(one: MovementCost, other: MovementCost) -> bool:
     """Whether `one` is at least as good as `other` in every respect that a user may have to trade, and not equal.
 
     What `order` compares is among these, so that nothing is dominated by what is dearer.

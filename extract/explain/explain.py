@@ -17,7 +17,7 @@ from legalsat.extract.search.planner import NoLegalLayout, cached_plan
 from legalsat.extract.search.rows import in_axes, of_rows, row_errors, warnings_of
 from legalsat.extract.solve.symbolic import symbolic_plan
 from legalsat.operators import Move
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.targets import Target
 from legalsat.units.tensor_map import TensorMap
 
@@ -40,7 +40,7 @@ def _of_map(tm: TensorMap, target: Target) -> tuple[Repair, ...]:
     return kept if turned is None else (turned, *kept)
 
 
-def explain_plan(plan: Plan, target: Target, uses: int = USES) -> Explanation:
+def explain_plan(plan: MovementPlan, target: Target, uses: int = USES) -> Explanation:
     """Return whether a plan's operator is legal on `target`; the plan itself must hold where it was made for."""
     if not plan.guard:
         recheck(plan)

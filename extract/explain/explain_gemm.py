@@ -28,7 +28,7 @@ from legalsat.extract.search.rows import in_axes
 from legalsat.logic import round_up
 from legalsat.operators import Copy
 from legalsat.operators.gemm import Gemm, judged_operands
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.plans.product_kernel import REALIGNED, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
@@ -320,7 +320,7 @@ def _pitch_letter(tensor: Tensor, name: str) -> str:
     return {"A": "M", "B": "N"}[name] if across == 1 and along == rows and depth > 1 else ""
 
 
-def _stored(gemm: Gemm, plan: Plan | None) -> tuple[str, ...]:
+def _stored(gemm: Gemm, plan: MovementPlan | None) -> tuple[str, ...]:
     """Return how C leaves, where it is dense and row-major, and for which N it would by boxes."""
     if plan is None or gemm.c.strides != (gemm.n, 1) or gemm.m < LEAST or gemm.n < LEAST or gemm.out_dtype.bits % 8:
         return ()

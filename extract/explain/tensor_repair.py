@@ -41,7 +41,7 @@ from legalsat.extract.search.planner import BOXES, Limits, cached_plan
 from legalsat.extract.search.planner import plan as plan_with
 from legalsat.extract.search.rows import axes_of, of_rows, row_errors, settled
 from legalsat.operators import Copy, Move, dense_like, padded
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import Target
 from legalsat.tensor import Tensor, plain
@@ -73,7 +73,7 @@ def boxes_of(operator: Move) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=512)
-def boxed(operator: Move, target: Target) -> Plan | None:
+def boxed(operator: Move, target: Target) -> MovementPlan | None:
     """Return the plan by boxes of a tensor map, None where there is none; remembered."""
     try:
         return cached_plan(operator, target, boxes_of(operator))
@@ -81,7 +81,7 @@ def boxed(operator: Move, target: Target) -> Plan | None:
         return None
 
 
-def mended(operator: Move, target: Target) -> Plan | None:
+def mended(operator: Move, target: Target) -> MovementPlan | None:
     """Return the plan of an operator that is legal, None of any other: a copy is judged by the rows of its source."""
     if not operator.by_rows:
         return boxed(operator, target)
@@ -91,7 +91,7 @@ def mended(operator: Move, target: Target) -> Plan | None:
     return plan if plan is not None or not of_rows(operator) else as_it_is(operator, target)
 
 
-def as_it_is(operator: Move, target: Target) -> Plan | None:
+def as_it_is(operator: Move, target: Target) -> MovementPlan | None:
     """Return how an operator is done by whatever means; None where none will do."""
     try:
         return cached_plan(operator, target)
@@ -132,7 +132,7 @@ def copy_nanoseconds(source: Tensor, after: Tensor, target: Target) -> float | N
 def repairs(
     operator: Move,
     target: Target,
-    unchanged: Plan | None,
+    unchanged: MovementPlan | None,
     diagnostics: Iterable[Diagnostic] = (),
     uses: int = USES,
 ) -> tuple[Repair, ...]:
@@ -165,7 +165,7 @@ def repairs(
     return tuple(ranked(found, uses, unchanged))
 
 
-def unit_repair(operator: Move, target: Target, plan: Plan | None, uses: int = USES) -> tuple[Repair, ...]:
+def unit_repair(operator: Move, target: Target, plan: MovementPlan | None, uses: int = USES) -> tuple[Repair, ...]:
     """Return the repair of a legal copy of which a framework may hand on a stride that the driver refuses."""
     after = settled(operator.source, target)
     mended_one = with_source(operator, after)
@@ -191,7 +191,7 @@ def unit_repair(operator: Move, target: Target, plan: Plan | None, uses: int = U
     return (with_total(one, uses),)
 
 
-def ranked(found: Iterable[Repair], uses: int = USES, unchanged: Plan | float | None = None) -> list[Repair]:
+def ranked(found: Iterable[Repair], uses: int = USES, unchanged: MovementPlan | float | None = None) -> list[Repair]:
     """Return repairs with their totals, the least first; of equal ones what changes the least.
 
     Args:
@@ -199,7 +199,7 @@ def ranked(found: Iterable[Repair], uses: int = USES, unchanged: Plan | float | 
         uses: how often what was repaired is used.
         unchanged: what is done if nothing changes, or its time in nanoseconds; None if nothing can be.
     """
-    now = unchanged.cost.nanoseconds if isinstance(unchanged, Plan) else unchanged
+    now = unchanged.cost.nanoseconds if isinstance(unchanged, MovementPlan) else unchanged
     rows = [with_total(repair, uses, now) for repair in found]
     return sorted(rows, key=lambda r: (r.total or 0.0, _DISRUPTION.get(r.kind, 2), r.bytes_added, r.once))
 
@@ -317,7 +317,7 @@ def _each_time(found: list[Repair], operator: Move, target: Target) -> Iterator[
     )
 
 
-def _fall_back(operator: Move, plan: Plan) -> Repair:
+def _fall_back(operator: Move, plan: MovementPlan) -> Repair:
     """Return what changes nothing: other means move it as it is, or boxes of another view of the same elements."""
     if plan.before:
         how = "it is laid out anew each time"

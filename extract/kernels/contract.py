@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from legalsat.analyses.protocol.typestate import TypestateResult, check
-from legalsat.plans.plan import InvalidPlan
+from legalsat.plans.codec import InvalidPlan
 from legalsat.program.pipeline import Pipeline
 from legalsat.targets import Target
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from legalsat.extract.search.views import turned
 from legalsat.operators.access import Access
-from legalsat.plans.plan import Launch, Phase, SharedTile, VectorCopy, View
+from legalsat.plans.movement_plan import Phase, SharedTile, VectorCopy, View
+from legalsat.plans.plan import Launch
 from legalsat.program.leaves import GRANULE, THREADS, Leaf
 from legalsat.program.pipeline import (
     FIRST,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legalsat.errors import InvalidInput
-from legalsat.plans.plan import Granules, Plan
+from legalsat.plans.movement_plan import Granules, MovementPlan
 from legalsat.program.leaves import GRANULE, SECTOR, THREADS, ShiftRows, TurnTile, named
 from legalsat.program.pipeline import (
     AwaitGrid,
@@ -61,7 +61,7 @@ class Block:
     copied: list[Copied] = field(default_factory=list)
 
 
-def run_granules(plan: Plan, ends: Ends) -> None:
+def run_granules(plan: MovementPlan, ends: Ends) -> None:
     """Run a plan by granules, which writes the target's memory.
 
     Args:
@@ -246,7 +246,7 @@ def _turn_tile(op: TurnTile, block: Block, values: dict[str, int], ends: Ends) -
         ends.target[(begins + j * op.element)[:, None] + width] = block.tile[picked[:, None] + width]
 
 
-def run_plan(plan: Plan, source: Bytes, target: Bytes) -> Bytes:
+def run_plan(plan: MovementPlan, source: Bytes, target: Bytes) -> Bytes:
     """Return the target's bytes after a plan by granules has run, both tensors at addresses that they may have.
 
     Args:

@@ -16,7 +16,7 @@ from typing import Any
 from legalsat.extract.moved.tile_operand import operand_of, row_axes
 from legalsat.extract.search.axes import axis_tiles
 from legalsat.extract.search.views import box_of
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.program.pipeline import Affine, Load, Store, walk
 from legalsat.units.matrix_descriptor import CHUNK_BYTES
 
@@ -131,7 +131,7 @@ class Counted:
     modes: Mapping[int, Sum]
 
 
-def counted(plan: Plan) -> Counted:
+def counted(plan: MovementPlan) -> Counted:
     """Return how a plan's tiles are counted: along the user's axes where they follow each other along these."""
     operator, grid = plan.operator, dict(plan.launch.grid)
     if plan.window is not None and plan.access.by == "im2col":
@@ -161,7 +161,7 @@ def counted(plan: Plan) -> Counted:
     return Counted(tuple((called[axis], tiles.count[axis]) for axis in several), said, sums)
 
 
-def _column_names(plan: Plan) -> dict[int, str]:
+def _column_names(plan: MovementPlan) -> dict[int, str]:
     """Return what numbers of tiles along the modes of columns are called; names of the images' axes are others'."""
     window = plan.window
     assert window is not None
@@ -181,7 +181,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 @lru_cache(maxsize=64)
-def issued(plan: Plan) -> tuple[Issued, ...]:
+def issued(plan: MovementPlan) -> tuple[Issued, ...]:
     """Return the copies that a plan's kernel issues, a load before the stores; none where no box travels."""
     given, plan, found = plan, plan.alone, dict[Issued, None]()
     tiles = _opened(counted(plan), given) if plan.tensor_maps else None
@@ -192,7 +192,7 @@ def issued(plan: Plan) -> tuple[Issued, ...]:
     return tuple(found)
 
 
-def _opened(tiles: Counted, plan: Plan) -> Counted:
+def _opened(tiles: Counted, plan: MovementPlan) -> Counted:
     """Return how tiles of an open plan are counted: as many as the grid says, a formula of dims; of no other a number.
 
     Numbers of a closed plan stay.
@@ -206,7 +206,7 @@ def _opened(tiles: Counted, plan: Plan) -> Counted:
     return replace(tiles, names=tuple(opened.items()))
 
 
-def _issued(plan: Plan, op: Load | Store, tiles: Counted) -> Issued:
+def _issued(plan: MovementPlan, op: Load | Store, tiles: Counted) -> Issued:
     tm, load = plan.tensor_maps[op.number], isinstance(op, Load)
     view = plan.views[0 if load or op.number == 0 else -1]
     tile = tuple(reversed(plan.shared[0].shape[1:])) if plan.phases and load else view.tile
@@ -255,7 +255,7 @@ def _along(inner: Iterable[tuple[str, int]], corner: Affine, tiles: Counted) -> 
     return Sum(tuple(factors.items()), plus)
 
 
-def _column(plan: Plan, corners: list[Sum], taken: set[str]) -> tuple[list[Sum], list[Sum], dict[str, Digit]]:
+def _column(plan: MovementPlan, corners: list[Sum], taken: set[str]) -> tuple[list[Sum], list[Sum], dict[str, Digit]]:
     """Return coordinates and offsets of a column by im2col: its first pixel's window, and the tap in it."""
     window = plan.window
     assert window is not None
@@ -281,12 +281,12 @@ def _column(plan: Plan, corners: list[Sum], taken: set[str]) -> tuple[list[Sum],
     return [*coordinates, Sum(((images, 1),))], offsets, where
 
 
-def issued_lines(plan: Plan) -> list[str]:
+def issued_lines(plan: MovementPlan) -> list[str]:
     """Return the copies in words, a line each, behind how tiles are counted; then how a matrix unit reads the tile."""
     return list(_lines(plan))
 
 
-def _lines(plan: Plan) -> Iterator[str]:
+def _lines(plan: MovementPlan) -> Iterator[str]:
     found = issued(plan)
     if any(one.tiles for one in found):
         yield counted(plan.alone).said
@@ -294,7 +294,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield from descriptor_lines(plan)
 
 
-def descriptor_lines(plan: Plan) -> list[str]:
+def descriptor_lines(plan: MovementPlan) -> list[str]:
     """Return the matrix descriptor of a tile that a matrix unit reads, and what steps and blocks add to its word."""
     operand = operand_of(plan)
     if operand is None:

@@ -16,7 +16,7 @@ from legalsat.analyses.copy_engine import smem_bytes
 from legalsat.extract.search.schedule import span_of
 from legalsat.extract.search.views import box_of
 from legalsat.layout.swizzle import Swizzle
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.program.pipeline import Load, Store
 from legalsat.rules.windows import COLUMNS
 
@@ -36,7 +36,7 @@ class Box:
 class MovedTiles:
     """The tiles of a plan."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: MovementPlan) -> None:
         self.plan, self.access = plan, plan.access
         self.columns = plan.access.by == COLUMNS
         self.load, store = plan.views

@@ -13,7 +13,7 @@ from legalsat.extract.kernels.product_maps import laid_out
 from legalsat.operators import Copy
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import InFront
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.rules.granules import GRANULES, SPAN_LIMIT
 from legalsat.targets import Target
@@ -48,7 +48,7 @@ def relayouts_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Iterator[
             others = not constant
 
 
-def beside(plan: Plan) -> Plan:
+def beside(plan: MovementPlan) -> MovementPlan:
     """Return a movement that runs beside the one in front of it; itself where it does not move granules."""
     if plan.granules is None or not plan.target.dependent_launch:
         return plan

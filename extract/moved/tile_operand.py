@@ -18,7 +18,7 @@ from legalsat.operators import MATRIX_CONSUMERS, Move, k_major
 from legalsat.operators.access import Access
 from legalsat.operators.gemm import sums_of
 from legalsat.options import Major
-from legalsat.plans.plan import Plan, SharedTile, View
+from legalsat.plans.movement_plan import MovementPlan, SharedTile, View
 from legalsat.tensor import plain
 from legalsat.units.matrix_descriptor import MatrixOperand
 from legalsat.units.mma import Mma
@@ -103,7 +103,7 @@ def element_places(
     return None if (found % operator.source.dtype.bits).any() else found // operator.source.dtype.bits
 
 
-def operand_of(plan: Plan) -> MatrixOperand | None:
+def operand_of(plan: MovementPlan) -> MatrixOperand | None:
     """Return how the matrix unit that a movement is for reads its tile; None where no descriptor does."""
     if not plan.shared:
         return None
@@ -143,7 +143,7 @@ def _major(operator: Move) -> Major:
     return "K" if k_major(operator.source) else "MN"
 
 
-def mma_of(plan: Plan) -> Mma | None:
+def mma_of(plan: MovementPlan) -> Mma | None:
     """Return how a matrix unit multiplies the tile that a movement brings; None where none reads it.
 
     What the other operand decides is 0 in the shape, and the other operand is None.

@@ -20,7 +20,7 @@ from legalsat.extract.solve.symbolic import structured_plan
 from legalsat.operators import Move
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.gemm_plan import GemmPlan
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import Target
 
@@ -57,7 +57,7 @@ class Specialisation:
     @property
     def means(self) -> str:
         """By what the values are served."""
-        if isinstance(self.plan, Plan):
+        if isinstance(self.plan, MovementPlan):
             return f"{self.plan.access.by}{''.join(f' in {copy.bytes} bytes' for copy in self.plan.copies[:1])}"
         return str(self.kernel or "no plan")
 
@@ -178,25 +178,25 @@ def legal_region(operator: Move, target: Target) -> LegalRegion:
     return LegalRegion(dims, plan.guard, words, plan, covered, (), operator, target, structure)
 
 
-def plan_in_vectors(operator: Move, target: Target) -> Plan | None:
+def plan_in_vectors(operator: Move, target: Target) -> MovementPlan | None:
     """Return the plan by vectors of what no boxes move, for the values that dims usually have; None where none is."""
     try:
         region = legal_region(operator, target)
     except LegalSatError:
         return None
     usual = [typical_of(region.dims)[dim.name] for dim in region.dims]
-    plans = [one for one in region.family if isinstance(one.plan, Plan)]
+    plans = [one for one in region.family if isinstance(one.plan, MovementPlan)]
     there = [one for one in plans if bool(holds(pieces_of(one.set), usual))]
     return next((one.plan for one in (*there, *plans)), None)
 
 
-def _offers(operator: Move, target: Target, rest: IslSet) -> list[tuple[str, Plan]]:
+def _offers(operator: Move, target: Target, rest: IslSet) -> list[tuple[str, MovementPlan]]:
     """Return plans for what boxes leave: sets of values, and for each what moves its rows in the widest vectors.
 
     Values are tried from the most aligned ones on, so that every plan's vectors are as wide as its values allow.
     """
     dims = open_dims(operator)
-    found: list[tuple[str, Plan]] = []
+    found: list[tuple[str, MovementPlan]] = []
     while len(found) < MOST_OFFERS and not rest.is_empty():
         values = dict(zip((dim.name for dim in dims), most_aligned(rest), strict=True))
         try:
@@ -214,7 +214,7 @@ def _offers(operator: Move, target: Target, rest: IslSet) -> list[tuple[str, Pla
     return found
 
 
-def family(dims: Sequence[Dim], offers: Sequence[tuple[str, Plan]]) -> tuple[Specialisation, ...]:
+def family(dims: Sequence[Dim], offers: Sequence[tuple[str, MovementPlan]]) -> tuple[Specialisation, ...]:
     """Return which offer serves which of the values that the dims declare, and last what none serves.
 
     Args:
@@ -223,7 +223,7 @@ def family(dims: Sequence[Dim], offers: Sequence[tuple[str, Plan]]) -> tuple[Spe
             that has it, and an offer that is left without one is dropped.
     """
     parts, rest = disjoint(domain(dims), [read(text) for text, _ in offers])
-    plans: list[Plan | None] = [plan for _, plan in offers]
+    plans: list[MovementPlan | None] = [plan for _, plan in offers]
     return tuple(
         Specialisation(str(part.coalesce()), sentence(part, dims), plan)
         for part, plan in zip([*parts, rest], [*plans, None], strict=True)
@@ -231,9 +231,9 @@ def family(dims: Sequence[Dim], offers: Sequence[tuple[str, Plan]]) -> tuple[Spe
     )
 
 
-def guard_in_words(plan: Plan | GemmPlan) -> tuple[str, str]:
+def guard_in_words(plan: MovementPlan | GemmPlan) -> tuple[str, str]:
     """Return where a plan with dims is legal: in words, and as a condition in isl's notation."""
     with ONE_AT_A_TIME:
         region = read(plan.guard)
-        dims = open_dims(plan.operator) if isinstance(plan, Plan) else plan.operator.dims
+        dims = open_dims(plan.operator) if isinstance(plan, MovementPlan) else plan.operator.dims
         return sentence(region, dims), condition_of(region)

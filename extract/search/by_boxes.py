@@ -16,7 +16,7 @@ from legalsat.extract.search.views import box_of, storable
 from legalsat.extract.solve.fields import Conflict, Solution
 from legalsat.extract.solve.fields import solve as solve_fields
 from legalsat.operators import atom_bytes
-from legalsat.plans.plan import Cost, View
+from legalsat.plans.movement_plan import MovementCost, View
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_COLUMN_PIXELS
 from legalsat.units.tensor_map import TensorMap
@@ -24,7 +24,7 @@ from legalsat.units.tensor_map import TensorMap
 WORST_CONFLICTS = 8
 
 
-def bound(question: Question) -> Cost:
+def bound(question: Question) -> MovementCost:
     """Return a cost that no solution is below: as few boxes as their limit allows, no conflicts, the best store."""
     return min((_least(question, views) for views in question.ways), key=order)
 
@@ -58,7 +58,7 @@ def solve(question: Question) -> Delivered | Conflict:
     return min(found, key=lambda one: order(one.cost)) if found else refused[-1]
 
 
-def _least(question: Question, views: tuple[View, ...]) -> Cost:
+def _least(question: Question, views: tuple[View, ...]) -> MovementCost:
     most = MAX_BOX_EXTENT if question.column is None else MAX_COLUMN_PIXELS
     work = Work(
         times=question.times,

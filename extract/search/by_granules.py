@@ -16,7 +16,7 @@ from legalsat.extract.cost.cost import granules_cost, scattered
 from legalsat.extract.search.by_vectors import STORE, access_site, load_site
 from legalsat.extract.search.delivery import Delivered, Question
 from legalsat.extract.solve.fields import Conflict
-from legalsat.plans.plan import Cost, Granules, SharedTile, VectorCopy
+from legalsat.plans.movement_plan import Granules, MovementCost, SharedTile, VectorCopy
 from legalsat.program.leaves import ENTRY_BYTES, GRANULE, LINE, SECTOR, THREADS, ShiftRows, TurnTile
 from legalsat.rule import Rule
 from legalsat.rules import GRANULE_RULES, SHARED_RULES, VECTOR_RULES
@@ -111,7 +111,7 @@ class Way:
     turns_padding: bool = False
 
 
-def bound(question: Question) -> Cost:
+def bound(question: Question) -> MovementCost:
     """Return the cost of a solution, which hangs on the bytes alone but for what breaks ties."""
     return granules_cost(question.access, question.views[0], (), question.target)
 

@@ -21,7 +21,7 @@ from legalsat.extract.solve.fields import solve as solve_fields
 from legalsat.extract.solve.requirements import Wanted
 from legalsat.logic import round_up
 from legalsat.operators.access import Access
-from legalsat.plans.plan import Cost, Phase, SharedTile, VectorCopy, View
+from legalsat.plans.movement_plan import MovementCost, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import SHARED_RULES, VECTOR_RULES
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor
@@ -99,7 +99,7 @@ def phase_tile(access: Access, view: View, split: Split, solved: TensorMap) -> S
     return replace(tile, shape=shape, boxes=split.phases * tile.boxes, bytes=split.phases * tile.bytes)
 
 
-def bound(question: Question) -> Cost:
+def bound(question: Question) -> MovementCost:
     """Return a cost that no solution is below: one box a phase, and vectors of a granule."""
     load, _ = question.views
     split = split_of(load, question.access.word, question.operator.source)

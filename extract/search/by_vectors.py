@@ -15,7 +15,7 @@ from legalsat.extract.solve.fields import Conflict
 from legalsat.extract.solve.requirements import Wanted
 from legalsat.logic import Value
 from legalsat.operators import MATRIX_CONSUMERS, Move, atom_bytes
-from legalsat.plans.plan import Cost, SharedTile, VectorCopy, View
+from legalsat.plans.movement_plan import MovementCost, SharedTile, VectorCopy, View
 from legalsat.rules import REGISTER_RULES, SHARED_RULES, VECTOR_RULES
 from legalsat.rules.movement import elements_share_bytes
 from legalsat.rules.wgmma import wgmma_rows_unswizzled
@@ -106,7 +106,7 @@ def judged_bytes(operator: Move, target: Target, *views: View) -> tuple[Diagnost
     return tuple(elements_share_bytes.check(movement, target)) if torn else ()
 
 
-def bound(question: Question) -> Cost:
+def bound(question: Question) -> MovementCost:
     """Return a cost that no solution is below: the widest vectors that alignments and extents leave, nothing staged."""
     load, store = question.views
     operator, access = question.operator, question.access

@@ -15,7 +15,7 @@ from itertools import pairwise
 from legalsat.logic import ceil_div, round_up
 from legalsat.operators import Move, window_modes
 from legalsat.operators.access import Access, Mode
-from legalsat.plans.plan import View
+from legalsat.plans.movement_plan import View
 from legalsat.rules.granules import GRANULES
 from legalsat.rules.padding import FILLS, FILLS_ZEROS
 from legalsat.rules.windows import COLUMNS, FILLING

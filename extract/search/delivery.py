@@ -12,7 +12,7 @@ from legalsat.extract.search.schedule import MAX_STAGES
 from legalsat.extract.search.views import turned, view_of, views_of
 from legalsat.operators import MATRIX_CONSUMERS, Move, k_major
 from legalsat.operators.access import Access
-from legalsat.plans.plan import Cost, Granules, Phase, SharedTile, VectorCopy, View
+from legalsat.plans.movement_plan import Granules, MovementCost, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import MOVEMENT_RULES
 from legalsat.targets import Target
 from legalsat.units.sites import Movement
@@ -156,5 +156,5 @@ class Delivered:
     store: str
     shared: tuple[SharedTile, ...]
     stages: int
-    cost: Cost
+    cost: MovementCost
     granules: Granules | None = None

@@ -25,7 +25,7 @@ from legalsat.extract.solve.fields import Conflict
 from legalsat.law import Law
 from legalsat.operators import MATRIX_CONSUMERS, Copy, Move, access_of, padded
 from legalsat.operators.access import ANY, MEANS, Access
-from legalsat.plans.plan import Candidate, Cost, Plan, Step
+from legalsat.plans.movement_plan import Candidate, MovementCost, MovementPlan, Step
 from legalsat.rules.granules import GRANULES
 from legalsat.rules.rewrites.words import recast_to_wider_words
 from legalsat.rules.windows import COLUMNS
@@ -79,7 +79,7 @@ class _Candidate:
 
     question: Question
     start: _Start
-    bound: Cost
+    bound: MovementCost
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Limits:
 AS_IT_IS = Limits(means=BOXES, rewrite=False)  # boxes of the axes just as they are
 
 
-def plan(operator: Move, target: Target, limits: Limits = Limits()) -> Plan:
+def plan(operator: Move, target: Target, limits: Limits = Limits()) -> MovementPlan:
     """Return the cheapest plan for `operator` on `target`.
 
     Raises:
@@ -134,7 +134,7 @@ def plan(operator: Move, target: Target, limits: Limits = Limits()) -> Plan:
     return found
 
 
-def _relaid(operator: Move, target: Target, limits: Limits, direct: Plan | None) -> Plan | None:
+def _relaid(operator: Move, target: Target, limits: Limits, direct: MovementPlan | None) -> MovementPlan | None:
     """Return the cheapest plan that first copies the source to where boxes reach it, if it is cheaper than `direct`."""
     if RELAYOUT not in limits.means or operator.reader is None or operator.sweeps:
         return None
@@ -155,7 +155,9 @@ def _relaid(operator: Move, target: Target, limits: Limits, direct: Plan | None)
     return best
 
 
-def _through(operator: Move, scratch: Tensor, target: Target, limits: Limits, other: Plan | None) -> Plan | None:
+def _through(
+    operator: Move, scratch: Tensor, target: Target, limits: Limits, other: MovementPlan | None
+) -> MovementPlan | None:
     """Return the plan that copies the source to `scratch` first and delivers that by boxes.
 
     None if that is illegal, or if the copy alone takes as long as the `other` plan.
@@ -175,7 +177,7 @@ def _through(operator: Move, scratch: Tensor, target: Target, limits: Limits, ot
     return replace(then, operator=operator, derivation=derivation, before=(first,), cost=cost, candidates=(own,))
 
 
-def _plan(operator: Move, target: Target, limits: Limits) -> Plan:
+def _plan(operator: Move, target: Target, limits: Limits) -> MovementPlan:
     if limits.deadline is not None and time.monotonic() >= limits.deadline:
         raise SolverGaveUp("time was up before the search began; give it more seconds")
     search_ = _Search(limits)
@@ -355,7 +357,7 @@ def _derived(solved: list[_Solved], laws: tuple[Law, ...]) -> list[tuple[_Solved
     return found
 
 
-def _finished(operator: Move, target: Target, best: list[tuple[_Solved, tuple[Step, ...]]]) -> Plan:
+def _finished(operator: Move, target: Target, best: list[tuple[_Solved, tuple[Step, ...]]]) -> MovementPlan:
     winner, derivation = best[0][0].fields, best[0][1]
     window = window_of(operator, winner.access)
     if winner.granules is not None:
@@ -372,7 +374,7 @@ def _finished(operator: Move, target: Target, best: list[tuple[_Solved, tuple[St
             store=winner.store,
             launch=how,
         )
-    return Plan(
+    return MovementPlan(
         operator=operator,
         target=target,
         access=winner.access,
@@ -402,6 +404,6 @@ def _refusal(operator: Move, target: Target, conflicts: list[Conflict]) -> NoLeg
 
 
 @lru_cache(maxsize=1024)
-def cached_plan(operator: Move, target: Target, means: tuple[str, ...] = USUAL_MEANS) -> Plan:
+def cached_plan(operator: Move, target: Target, means: tuple[str, ...] = USUAL_MEANS) -> MovementPlan:
     """Return `plan(operator, target)` with every law and no deadline, remembered."""
     return plan(operator, target, Limits(means=means))

@@ -20,7 +20,7 @@ from legalsat.extract.solve.fields import solve as solve_fields
 from legalsat.logic import round_up
 from legalsat.operators import MATRIX_CONSUMERS, Move, atom_bytes, dense_like
 from legalsat.operators.access import Access, Mode
-from legalsat.plans.plan import View
+from legalsat.plans.movement_plan import View
 from legalsat.rules import COPY_RULES, UNIT_AXIS_RULES, judge
 from legalsat.rules.causes import FOLLOWS
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, Target

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from legalsat.extract.cost.cost import NOMINAL
 from legalsat.extract.search.views import box_of, turned
 from legalsat.operators.access import Access
-from legalsat.plans.plan import Granules, Launch, SharedTile, View
+from legalsat.plans.movement_plan import Granules, SharedTile, View
+from legalsat.plans.plan import Launch
 from legalsat.program.leaves import THREADS
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import Target

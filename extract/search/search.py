@@ -14,7 +14,7 @@ from legalsat.errors import LegalSatError
 from legalsat.extract.search.facts import FACTS
 from legalsat.law import Law
 from legalsat.operators.access import Access, Mode
-from legalsat.plans.plan import Step
+from legalsat.plans.movement_plan import Step
 from legalsat.rules.rewrites import LAWS
 from legalsat.rules.rewrites.modes import drop_unit_mode, merge_adjacent_modes
 from legalsat.terms.accesses import Classes, Graph

@@ -18,7 +18,8 @@ from legalsat.extract.cost.cost import NOMINAL
 from legalsat.logic import Condition, Truth, Value, all_of, any_of, ceil_div, choose, multiple_of
 from legalsat.operators import Move, atom_bytes, back, dense_like, distance
 from legalsat.operators.access import Access
-from legalsat.plans.plan import Launch, Plan, VectorCopy, View
+from legalsat.plans.movement_plan import MovementPlan, VectorCopy, View
+from legalsat.plans.plan import Launch
 from legalsat.rules import COPY_RULES, VECTOR_RULES
 from legalsat.rules.movement import store_overlaps
 from legalsat.rules.vectors import BULK
@@ -125,7 +126,7 @@ def structure_of(
     return Structure(operator, (load, target), tuple(maps), None, modes=modes)
 
 
-def opened(plan: Plan, structure: Structure, guard: str, target: Target) -> Plan:
+def opened(plan: MovementPlan, structure: Structure, guard: str, target: Target) -> MovementPlan:
     """Return a plan at a sample as the plan of all values in a set: its maps and its launch hold the dims."""
     maps = tuple(
         replace(tm, global_dim=view.extents, global_stride=tuple(one // 8 for one in view.strides[1:]))
@@ -142,7 +143,7 @@ def opened(plan: Plan, structure: Structure, guard: str, target: Target) -> Plan
     )
 
 
-def require_counted(plan: Plan) -> None:
+def require_counted(plan: MovementPlan) -> None:
     """Raise `InvalidInput` where the program of an open plan counts one tile along an axis that may have more."""
     counted = dict(plan.launch.grid)
     for number, (mode, (extent, _, _)) in enumerate(zip(plan.access.modes, plan.opened, strict=True)):

@@ -8,7 +8,7 @@ from functools import partial
 
 from legalsat.dtypes import DType
 from legalsat.operators.access import Access
-from legalsat.plans.plan import View
+from legalsat.plans.movement_plan import View
 from legalsat.targets import GRANULE_BYTES, MAX_RANK
 from legalsat.units.tensor_map import TensorMap
 from legalsat.view.margins import Margin

@@ -17,7 +17,7 @@ from legalsat.extract.search.views import map_type
 from legalsat.extract.solve.requirements import Wanted
 from legalsat.logic import Condition, Value, ceil_div, choose, implies, pick
 from legalsat.operators.access import Access
-from legalsat.plans.plan import View
+from legalsat.plans.movement_plan import View
 from legalsat.rules import COPY_RULES, SHARED_RULES
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.units.sites import SWIZZLE_SPANS, SharedStages, TmaCopy

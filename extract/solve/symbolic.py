@@ -16,7 +16,7 @@ from legalsat.extract.search.structure import Structure, legal_values, open_dims
 from legalsat.extract.search.views import map_type, views_of
 from legalsat.operators import Move, access_of
 from legalsat.operators.access import Access
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.targets import Target
 from legalsat.units.tensor_map import TensorMap
 
@@ -24,7 +24,7 @@ from legalsat.units.tensor_map import TensorMap
 _PRIME, _ALIGNED = 37, 128
 
 
-def symbolic_plan(operator: Move, target: Target) -> Plan:
+def symbolic_plan(operator: Move, target: Target) -> MovementPlan:
     """Return a plan at representative extents whose `guard` is the set of extents for which its maps are legal.
 
     Axes are taken as they are: laws that hold for one value of a dim and not for another play no part.
@@ -37,7 +37,7 @@ def symbolic_plan(operator: Move, target: Target) -> Plan:
 
 
 @lru_cache(maxsize=256)
-def structured_plan(operator: Move, target: Target) -> tuple[Plan, Structure]:
+def structured_plan(operator: Move, target: Target) -> tuple[MovementPlan, Structure]:
     """Return the plan of `symbolic_plan`, and what of it stays when the dims take other values."""
     check_names(dim.name for dim in open_dims(operator))
     refusal: NoLegalLayout | None = None
@@ -63,7 +63,7 @@ def structured_plan(operator: Move, target: Target) -> tuple[Plan, Structure]:
     raise refusal or InvalidInput(f"{operator} takes too many bits at every sample; give its dims smaller values")
 
 
-def sample_of(plan: Plan) -> Plan:
+def sample_of(plan: MovementPlan) -> MovementPlan:
     """Return a plan of open dims as one of the sample that its numbers are of; any other plan as it is.
 
     Raises:
@@ -83,7 +83,7 @@ def sample_of(plan: Plan) -> Plan:
     raise InvalidInput("plan has numbers of no sample; synthesise it again")
 
 
-def _seen(plan: Plan) -> dict[str, int]:
+def _seen(plan: MovementPlan) -> dict[str, int]:
     """Return the values of dims at which a plan was made, read off its access; nothing where that does not say all."""
     found: dict[str, int] = {}
     for formulas, mode in zip(plan.opened, plan.access.modes, strict=True):

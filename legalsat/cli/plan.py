@@ -19,7 +19,8 @@ from legalsat.cli.gemm import gemm_of
 from legalsat.errors import InvalidInput
 from legalsat.explanation import Explanation
 from legalsat.extract.search.planner import NoLegalLayout
-from legalsat.plans.plan import InvalidPlan, Plan
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.plan import Plan
 from legalsat.targets import Target, target_of_text
 from legalsat.targets import target as as_target
 from legalsat.view.show import show_plan

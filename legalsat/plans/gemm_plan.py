@@ -5,33 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legalsat.dims import typical_of
-from legalsat.errors import InvalidInput, LegalSatError
+from legalsat.errors import InvalidInput
+from legalsat.operators import Operator
 from legalsat.operators.gemm import Gemm, sums_of
 from legalsat.operators.grouped import GroupedGemm
 from legalsat.options import ProductBackend, RunProductBackend
+from legalsat.plans.codec import PLAN_VERSION, InvalidPlan, operator_of, plain_value, reading, value_of
 from legalsat.plans.lazily import Lazily
-from legalsat.plans.plan import (
-    PLAN_VERSION,
-    InvalidPlan,
-    Launch,
-    Plan,
-    operator_of,
-    plain_value,
-    read_plan,
-    reading,
-    value_of,
-    write_plan,
-)
+from legalsat.plans.movement_plan import MovementPlan
+from legalsat.plans.plan import Launch, Plan
 from legalsat.plans.product_cost import ProductCost
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.printable import printable
 from legalsat.program.kernel import KernelProgram
 from legalsat.program.pipeline import Pipeline
-from legalsat.targets import Target, target
+from legalsat.targets import target
 from legalsat.terms.products import words
 from legalsat.units.mma import Columns, Mma, instruction_of
 from legalsat.units.tcgen05 import operand_type
@@ -71,7 +62,7 @@ class InFront:
     """
 
     operand: str
-    plan: Plan
+    plan: MovementPlan
     constant: bool
     exchanged: bool = False
 
@@ -92,12 +83,10 @@ class OpenKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class GemmPlan:
+class GemmPlan(Plan):
     """A product with every field solved: what is printed, costed, proven and launched.
 
     Attributes:
-        operator: what was asked.
-        target: the GPU.
         kernel: the persistent kernel that `compile` launches.
         guard: with dims, the exact set of their values that `choices` compute, in isl's notation; empty without dims.
         guard_sentence: the same in words.
@@ -105,7 +94,6 @@ class GemmPlan:
     """
 
     operator: Gemm
-    target: Target
     kernel: ProductKernel
     guard: str = ""
     guard_sentence: str = ""
@@ -279,54 +267,32 @@ class GemmPlan:
     def _steps(self) -> list[dict[str, str]]:
         return [{"law": step.law, "term": words(step.term)} for step in self.derivation]
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan as JSON.
-
-        Raises:
-            LegalSatError: the plan's dims are open, or the target is no named one, so that another reader could not
-                tell what was planned for.
-        """
-        if self.guard:
-            raise LegalSatError("plan is open in its dims; bind them, then save that")
-        write_plan(self.to_json(), self.target, path)
-
-    @staticmethod
-    def load(path: str | Path) -> GemmPlan:
-        """Read a plan and check it again by the rules of this version.
-
-        Raises:
-            InvalidPlan: the file is no plan of a product, or the plan does not hold.
-        """
-        from legalsat.extract.check.recheck_gemm import recheck_gemm  # noqa: PLC0415 - checking needs the rules
-
-        data = read_plan(path, "GemmPlan.save")
-        with reading(data):
-            if data["guard"] or data["choices"]:
-                raise InvalidPlan("plan has symbolic extents; bind its dims before saving, then load that")
-            plan = from_json(data)
-            recheck_gemm(plan)  # ahead of what follows of the kernel, which may be any numbers
-            _require_what_follows(plan, data)
-        return plan
-
     def __str__(self) -> str:
         from legalsat.view.show_gemm import show_gemm_plan  # noqa: PLC0415 - showing needs plans
 
         return printable(show_gemm_plan(self))
-
-    def _repr_html_(self) -> str:
-        """Return the plan with pictures of its operands' maps for a notebook."""
-        from legalsat.view.show_html import plan_html  # noqa: PLC0415 - showing needs plans
-
-        return plan_html(self)
 
 
 PRODUCTS: tuple[type[Gemm], ...] = (Gemm, GroupedGemm)
 FOLLOWS = ("tile", "stages", "blocks", "launch", "registers", "cost", "before", "behind")
 
 
-def from_json(data: Any) -> GemmPlan:
-    """Return the plan whose choice `GemmPlan.to_json` wrote; nothing is checked here."""
-    asked, on = operator_of(data["operator"], PRODUCTS), target(data["target"])
+def read(data: Any, operators: tuple[type[Operator], ...] = ()) -> GemmPlan:
+    """Return the plan that `to_json` wrote, of one of ours or of these operators, checked again."""
+    from legalsat.extract.check.recheck_gemm import recheck_gemm  # noqa: PLC0415 - checking needs the rules
+
+    with reading(data):
+        if data["guard"] or data["choices"]:
+            raise InvalidPlan("plan has symbolic extents; bind its dims before saving, then load that")
+        plan = from_json(data, operators)
+        recheck_gemm(plan)  # ahead of what follows of the kernel, which may be any numbers
+        _require_what_follows(plan, data)
+    return plan
+
+
+def from_json(data: Any, operators: tuple[type[Operator], ...] = ()) -> GemmPlan:
+    """Return the plan whose choice `to_json` wrote; nothing is checked here."""
+    asked, on = operator_of(data["operator"], (*PRODUCTS, *operators)), target(data["target"])
     return GemmPlan(asked, on, value_of(ProductKernel, data["kernel"], "kernel"))
 
 

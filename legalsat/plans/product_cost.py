@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from legalsat.plans.plan import Cost
+
 
 @dataclass(frozen=True, slots=True)
-class ProductCost:
+class ProductCost(Cost):
     """What a product is predicted to cost.
 
     Attributes:
-        nanoseconds: of the whole: the next five, which run at once, the epilogues, the launch, and what runs before.
+        nanoseconds: of the next five, which run at once, the epilogues, the launch, and what runs before.
         compute: nanoseconds of the matrix unit, with tiles that overhang and waves that are not full.
         memory: of DRAM. load: of loads into shared memory. issue: of memory instructions.
         latency: of stages, none of which is full again sooner than a load takes.
@@ -20,7 +22,6 @@ class ProductCost:
         shared_bytes: shared memory of a block.
     """
 
-    nanoseconds: float
     compute: float
     memory: float
     load: float

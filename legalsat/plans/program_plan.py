@@ -4,36 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from legalsat.dtypes import dtype
-from legalsat.operators import MOVES
+from legalsat.operators import MOVES, Operator
 from legalsat.operators.program import Input, Made, Program, Result, program_of
+from legalsat.plans.codec import PLAN_VERSION, InvalidPlan, plain_value, reading, tensor_of, value_of
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.gemm_plan import from_json as gemm_from_json
-from legalsat.plans.plan import (
-    PLAN_VERSION,
-    InvalidPlan,
-    Plan,
-    plain_value,
-    read_plan,
-    reading,
-    tensor_of,
-    value_of,
-    write_plan,
-)
-from legalsat.plans.plan import from_json as movement_from_json
+from legalsat.plans.movement_plan import MovementPlan
+from legalsat.plans.movement_plan import from_json as movement_from_json
+from legalsat.plans.plan import Cost, Plan
 from legalsat.printable import printable
-from legalsat.targets import Target, target
+from legalsat.targets import target
 from legalsat.tensor import Tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from legalsat.runtime import ProgramKernel
-
-StepPlan: TypeAlias = GemmPlan | Plan
+StepPlan: TypeAlias = GemmPlan | MovementPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +70,7 @@ class ProgramStep:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramCost:
+class ProgramCost(Cost):
     """What a call of a program is predicted to cost.
 
     Attributes:
@@ -89,7 +78,6 @@ class ProgramCost:
         scratch_bytes: of memory between inputs and results, with what steps lay out anew.
     """
 
-    nanoseconds: float
     steps: int
     once: int
     scratch_bytes: int
@@ -105,12 +93,10 @@ class Derived:
 
 
 @dataclass(frozen=True)
-class ProgramPlan:
+class ProgramPlan(Plan):
     """A program with everything chosen: what runs, where all lies, and by which laws.
 
     Attributes:
-        operator: what was asked.
-        target: the GPU.
         buffers: all memory, inputs and results first.
         steps: what runs, in order.
         derivation: the laws that led from each value to what is computed for it.
@@ -118,7 +104,6 @@ class ProgramPlan:
     """
 
     operator: Program
-    target: Target
     buffers: tuple[Buffer, ...]
     steps: tuple[ProgramStep, ...]
     derivation: tuple[Derived, ...]
@@ -168,12 +153,12 @@ class ProgramPlan:
             InvalidInput: another backend than "cute", which alone prints what launches several kernels.
             LegalSatError: it does not print a step, nor does "ptx"; the message says which.
         """
-        from legalsat.backends.composed import emit_program  # noqa: PLC0415 - backends import plans
+        from legalsat.backends import emit  # noqa: PLC0415 - backends import plans
 
-        return emit_program(self, backend)
+        return emit(self, backend)
 
-    def compile(self, backend: str | None = None) -> ProgramKernel:
-        """Return what runs the steps: `y = kernel(x, w)` with torch tensors or any DLPack arrays, inputs in order.
+    def compile(self, backend: str | None = None) -> Any:
+        """Return a `ProgramKernel`: `y = kernel(x, w)` with torch tensors or any DLPack arrays, inputs in order.
 
         Args:
             backend: "cute" or "triton", beside which "ptx" prints products that it does not; the first by which every
@@ -183,9 +168,9 @@ class ProgramPlan:
             LegalSatError: no backend prints every step, or what compiles the texts is missing. No GPU is needed for
                 this; a call without one raises `legalsat.runtime.NoDriver`.
         """
-        from legalsat.backends.composed import compiled_program  # noqa: PLC0415 - backends import plans
+        from legalsat.backends import compiled  # noqa: PLC0415 - backends import plans
 
-        return compiled_program(self, backend)
+        return compiled(self, backend)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain values."""
@@ -201,27 +186,6 @@ class ProgramPlan:
             "exact": self.exact,
             "cost": plain_value(self.cost),
         }
-
-    def save(self, path: str | Path) -> None:
-        """Write the plan as JSON.
-
-        Raises:
-            LegalSatError: the target is no named one, so that another reader could not tell what was planned for.
-        """
-        write_plan(self.to_json(), self.target, path)
-
-    @staticmethod
-    def load(path: str | Path) -> ProgramPlan:
-        """Read a plan and check it again: every step by the rules of this version, and that together they compute it.
-
-        Raises:
-            InvalidPlan: the file is no plan of a program, or the plan does not hold.
-        """
-        from legalsat.extract.composed.recheck import recheck_program  # noqa: PLC0415 - checking needs the rules
-
-        plan = from_json(read_plan(path, "ProgramPlan.save"))
-        recheck_program(plan)
-        return plan
 
     def __str__(self) -> str:
         from legalsat.view.show_program import show_program_plan  # noqa: PLC0415 - showing needs plans
@@ -244,8 +208,17 @@ class _Written:
     nanoseconds: float
 
 
+def read(data: Any, _operators: tuple[type[Operator], ...] = ()) -> ProgramPlan:
+    """Return the plan that `to_json` wrote, checked again: every step, and that together they compute the program."""
+    from legalsat.extract.composed.recheck import recheck_program  # noqa: PLC0415 - checking needs the rules
+
+    plan = from_json(data)
+    recheck_program(plan)
+    return plan
+
+
 def from_json(data: Any) -> ProgramPlan:
-    """Return the plan that `ProgramPlan.to_json` wrote; it is not checked against the rules here."""
+    """Return the plan that `to_json` wrote; it is not checked against the rules here."""
     with reading(data):
         asked = data["operator"]
         inputs = [

@@ -16,7 +16,7 @@ from legalsat.checks import integer, one_of
 from legalsat.dims import Extent
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.logic import ceil_div
-from legalsat.plans.plan import plain_value
+from legalsat.plans.codec import plain_value
 from legalsat.printable import shown
 from legalsat.runtime.cache import Cache
 from legalsat.tensor import Tensor, plain

@@ -15,7 +15,8 @@ from legalsat.layout.swizzle import ComposedLayout
 from legalsat.operators import Move
 from legalsat.options import SwizzleName
 from legalsat.plans.gemm_plan import GemmPlan
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
+from legalsat.plans.program_plan import ProgramPlan
 from legalsat.targets import Target
 from legalsat.targets import target as as_target
 from legalsat.tensor import Tensor, plain
@@ -59,7 +60,7 @@ def _of_explanation(found: Explanation, gpu: Target) -> list[Picture]:
         named = [(part.subject.partition(":")[0], _of_part(part, gpu)) for part in found.parts]
         return _alike((name, picture) for name, drawn in named for picture in drawn)
     if found.plan is not None and found.plan.tensor_maps and found.legal:
-        return (_of_product if isinstance(found.plan, GemmPlan) else _of_plan)(found.plan, gpu)
+        return pictures_of(found.plan, gpu)
     drawn = pictures_of(found.of, gpu)
     before = _map_of(found.of)
     if before is None or not drawn or drawn[0].caption != _ROWS:
@@ -91,7 +92,7 @@ def _of_map(tm: TensorMap, coordinate: tuple[int, ...] | None, gpu: Target, *, c
     return found
 
 
-def _of_plan(plan: Plan, gpu: Target) -> list[Picture]:
+def _of_plan(plan: MovementPlan, gpu: Target) -> list[Picture]:
     return _of_maps(map_sides(plan), gpu)
 
 
@@ -100,6 +101,11 @@ def _of_product(plan: GemmPlan, gpu: Target) -> list[Picture]:
     from legalsat.extract.kernels.product_maps import maps_of  # noqa: PLC0415 - needs plans
 
     return _of_maps([(n, one.map) for n, some in maps_of(plan.typical, plan.kernel).items() for one in some], gpu)
+
+
+def _of_program(plan: ProgramPlan, gpu: Target) -> list[Picture]:
+    drawn = ((number, pictures_of(step.plan, gpu)) for number, step in enumerate(plan.steps, start=1))
+    return _alike((f"step {number}", picture) for number, pictures in drawn for picture in pictures)
 
 
 def _of_maps(maps: list[tuple[str, TensorMap]], gpu: Target) -> list[Picture]:
@@ -199,7 +205,8 @@ def _drawn(caption: str, draw: Callable[[], str]) -> list[Picture]:
 _KINDS: tuple[tuple[Any, Callable[[Any, Target], list[Picture]]], ...] = (
     (Explanation, _of_explanation),
     (GemmPlan, _of_product),
-    (Plan, _of_plan),
+    (MovementPlan, _of_plan),
+    (ProgramPlan, _of_program),
     (TensorCopy, lambda copy, gpu: _of_map(copy.tensor_map, copy.coordinate, gpu)),
     (TensorMap, lambda tm, gpu: _of_map(tm, None, gpu)),
     (Move, lambda operator, _: _of_tensor(operator.source, operator.axis_tile)),

@@ -10,7 +10,7 @@ from legalsat.extract.moved.issued import issued_lines
 from legalsat.extract.search.columns import walked
 from legalsat.operators.access import ANY, Access, Mode
 from legalsat.plans.gemm_plan import GemmPlan
-from legalsat.plans.plan import Candidate, Plan
+from legalsat.plans.movement_plan import Candidate, MovementPlan
 from legalsat.program.pipeline_text import role_lines
 from legalsat.units.tensor_map import TensorMap
 from legalsat.view.look import PLAIN, Look
@@ -83,20 +83,20 @@ def show_diagnostic(found: Diagnostic, look: Look = PLAIN) -> str:
     return "\n".join(lines)
 
 
-def map_sides(plan: Plan) -> list[tuple[str, TensorMap]]:
+def map_sides(plan: MovementPlan) -> list[tuple[str, TensorMap]]:
     """Return the maps with the side that each describes; of the phases', which differ little, the first."""
     maps = plan.tensor_maps[:1] if plan.phases else plan.tensor_maps
     return [(view.side, tm) for view, tm in zip(plan.views, maps, strict=False)]
 
 
-def phases_line(plan: Plan) -> str:
+def phases_line(plan: MovementPlan) -> str:
     """Return how many maps of rows a plan has, and how far in their rows begin."""
     count = len(plan.phases)
     shifts = ", ".join(str(phase.shift) for phase in plan.phases)
     return f"source: {count} such maps, each for every {count}th row; rows begin {shifts} bytes in"
 
 
-def show_plan(plan: Plan, look: Look = PLAIN) -> str:
+def show_plan(plan: MovementPlan, look: Look = PLAIN) -> str:
     """Return the whole plan: movement, derivation, maps, shared memory, pipeline, cost, and what else there was."""
     target = plan.target
     product = "" if target.name == target.architecture else f" ({target.architecture})"
@@ -126,7 +126,7 @@ def show_plan(plan: Plan, look: Look = PLAIN) -> str:
     return "\n".join(lines)
 
 
-def _movement(plan: Plan) -> list[str]:
+def _movement(plan: MovementPlan) -> list[str]:
     """A table of the access's modes: what the kernel walks."""
     access = plan.access
     whole = all(m.source % 8 == 0 and m.target % 8 == 0 for m in access.modes)
@@ -146,7 +146,7 @@ def _movement(plan: Plan) -> list[str]:
     return [head, *table(rows)]
 
 
-def _window(plan: Plan) -> list[str]:
+def _window(plan: MovementPlan) -> list[str]:
     """How the window moves along each axis of the image, and who fills in zeros."""
     window = plan.window
     if window is None:
@@ -161,7 +161,7 @@ def _window(plan: Plan) -> list[str]:
     return [*table(rows), "  loads are masked by the window: zeros where a tap lies outside the image"]
 
 
-def _padding(plan: Plan) -> list[str]:
+def _padding(plan: MovementPlan) -> list[str]:
     """Which words of each mode the source has, and what is written around them."""
     margins = plan.operator.margins(plan.access)
     if not margins:
@@ -175,7 +175,7 @@ def _padding(plan: Plan) -> list[str]:
     return [*table(rows), f"  {filled}"]
 
 
-def _derivation(plan: Plan, look: Look) -> list[str]:
+def _derivation(plan: MovementPlan, look: Look) -> list[str]:
     if not plan.derivation:
         return []
     longest = max(len(step.law) for step in plan.derivation)
@@ -190,7 +190,7 @@ def _modes(access: Access) -> str:
     return f"{access.word}-bit words, " + " ".join(map(str, access.modes)) + means
 
 
-def _maps(plan: Plan) -> list[str]:
+def _maps(plan: MovementPlan) -> list[str]:
     sides = map_sides(plan)
     if not sides:
         return []
@@ -210,11 +210,11 @@ def _maps(plan: Plan) -> list[str]:
     return lines
 
 
-def _copies(plan: Plan) -> list[str]:
+def _copies(plan: MovementPlan) -> list[str]:
     return [f"  {copy.side}: {copy.instruction}, {copy.bytes} bytes each" for copy in plan.copies]
 
 
-def granules_lines(plan: Plan, indent: str) -> list[str]:
+def granules_lines(plan: MovementPlan, indent: str) -> list[str]:
     """Return the kernel of a plan by granules, and what it is bound to; nothing of other plans."""
     found = plan.granules
     if found is None:
@@ -230,7 +230,7 @@ def _field(tm: TensorMap, field: str) -> str:
     return (", ".join(map(str, value)) or "-") if isinstance(value, tuple) else str(value)
 
 
-def _shared(plan: Plan) -> list[str]:
+def _shared(plan: MovementPlan) -> list[str]:
     rows = []
     for tile in plan.shared:
         shape = " x ".join(map(str, tile.shape))
@@ -249,7 +249,7 @@ def _shared(plan: Plan) -> list[str]:
     return [*table(rows), f"  {byte_count(plan.cost.shared_bytes)} a block, of {limit}"]
 
 
-def _pipeline(plan: Plan, look: Look) -> list[str]:
+def _pipeline(plan: MovementPlan, look: Look) -> list[str]:
     stages = plan.pipeline.stages
     lines = [f"  {stages} stages, each with its own barriers" if stages > 1 else "  1 stage"]
     for barrier in plan.pipeline.barriers:
@@ -264,7 +264,7 @@ def _pipeline(plan: Plan, look: Look) -> list[str]:
     return lines
 
 
-def _launch(plan: Plan) -> list[str]:
+def _launch(plan: MovementPlan) -> list[str]:
     launch = plan.launch
     blocks = (
         f"{launch.programs} block{'s' * (launch.programs != 1)} for {'all tiles' if plan.granules is None else 'all'}"
@@ -273,7 +273,7 @@ def _launch(plan: Plan) -> list[str]:
     return [f"  {blocks if launch.programs else 'one block a tile'}; {warps}"]
 
 
-def _cost(plan: Plan) -> list[str]:
+def _cost(plan: MovementPlan) -> list[str]:
     cost, device = plan.cost, plan.target.device
     speed = "" if device else f", on a nominal product: {plan.target} is an architecture"
     repeats = "none" if cost.conflicts == 1 else f"each shared access takes {cost.conflicts} rounds"
@@ -323,7 +323,7 @@ def _tile(modes: Sequence[Mode]) -> str:
     return " x ".join(str(mode.tile) for mode in modes)
 
 
-def region_lines(plan: Plan | GemmPlan) -> list[str]:
+def region_lines(plan: MovementPlan | GemmPlan) -> list[str]:
     """Return for which values of its dims a plan is legal, in words and in isl's notation."""
     if not plan.guard:
         return []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from legalsat.explanation import BOXED, Explanation, Repair
 from legalsat.plans.gemm_plan import GemmPlan
-from legalsat.plans.plan import Plan
+from legalsat.plans.movement_plan import MovementPlan
 from legalsat.view.look import PLAIN, Look
 from legalsat.view.show import duration, map_sides, phases_line, region_lines, show_diagnostic, table
 
@@ -85,7 +85,7 @@ def part_rows(found: Explanation) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _travels(plan: Plan) -> str:
+def _travels(plan: MovementPlan) -> str:
     """Return how an operand's tiles come by boxes, or how a result's leave."""
     if plan.operator.consumer == "threads" and plan.store != "tma":
         return "stored from registers, no legal map"
@@ -102,7 +102,7 @@ def _repair(repair: Repair, among: Sequence[Repair], first: str, look: Look, *, 
     return lines
 
 
-def in_short(plan: Plan | GemmPlan, look: Look = PLAIN) -> list[str]:
+def in_short(plan: MovementPlan | GemmPlan, look: Look = PLAIN) -> list[str]:
     """Return how a plan does it, line by line: its maps or what moves without them, and its predicted time."""
     if isinstance(plan, GemmPlan):
         lines = [

@@ -15,7 +15,6 @@ from legalsat.errors import LegalSatError
 from legalsat.explanation import Explanation, Obligation, Repair
 from legalsat.extract.check.check_pipeline import PipelineCheck
 from legalsat.extract.region.region import LegalRegion
-from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.plan import Plan
 from legalsat.program.pipeline import Pipeline
 from legalsat.program.pipeline_text import role_lines
@@ -91,7 +90,7 @@ def explanation_page(found: Explanation) -> str:
     )
 
 
-def plan_html(plan: Plan | GemmPlan) -> str:
+def plan_html(plan: Plan) -> str:
     """Return a plan as a fragment of HTML: its text as `str` gives it, and pictures of its maps."""
     head, _, rest = str(plan).partition("\n")
     text = f"<details><summary>the whole plan</summary><pre>{escape(rest.strip())}</pre></details>"

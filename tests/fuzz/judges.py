@@ -131,7 +131,7 @@ def wavefronts(given: Arguments, _: Options, result: Any) -> None:
 
 def plan(given: Arguments, _: Options, result: Any) -> None:
     """A plan passes the check that knows neither the e-graph nor the solver."""
-    if isinstance(result, ls.Plan):
+    if isinstance(result, ls.MovementPlan):
         if not result.guard:
             recheck(result)
         assert result.cost.nanoseconds > 0

@@ -80,9 +80,11 @@ def plans() -> Iterator[Row]:
     yield Row(
         "repair_banks", _repaired, (rows, one((32, 64), (32, 32)), one("bf16", "u8"), GPU), family="plan", weight=0.2
     )
-    yield Row("Plan.compile", ls.Plan.compile, (of_pool("plan"), one("nobody", "", 8, [])), weight=0.01, changed=False)
+    yield Row(
+        "Plan.compile", ls.MovementPlan.compile, (of_pool("plan"), one("nobody", "", 8, [])), weight=0.01, changed=False
+    )
     backend = one("host", "host-python", "triton", "cute", "ptx")
-    yield Row("Plan.emit", ls.Plan.emit, (of_pool("plan"), backend), family="plan", weight=2)
+    yield Row("Plan.emit", ls.MovementPlan.emit, (of_pool("plan"), backend), family="plan", weight=2)
     yield Row(
         "GemmPlan.emit",
         ls.GemmPlan.emit,
