@@ -91,7 +91,7 @@ def synthesize(
             "tcgen05.a", "tcgen05.b".
         into: "shared" for tiles that are loaded, for a kernel of your own to read, and stored by nobody: the plan has
             the load's map or vectors alone, and only the rules of these. Left out, or "global", they are stored again.
-        means: how tiles may travel, some of `legalsat.operators.access.MEANS`, such as ("tma",) for boxes of a tensor
+        means: how tiles may travel, some of `legalsat.units.means`, such as ("tma",) for boxes of a tensor
             map alone; every means but granules when left out.
         seconds: time after which the best plan found so far is returned. When left out, work is limited and time is
             not, so that the same question has the same answer everywhere.

@@ -9,6 +9,7 @@ from legalsat.diagnostics import Basis, Diagnostic
 from legalsat.plans.codec import plain_value
 from legalsat.plans.movement_plan import MovementPlan
 from legalsat.printable import printable
+from legalsat.units.means import MEANS
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -22,7 +23,7 @@ else:
 USES = 100
 """How often what was repaired is used, where nobody says it: laid out once, then read again and again."""
 FALL_BACK = "fall back"
-BOXED = ("tma", "im2col")  # means of delivery that are boxes of a tensor map
+BOXED = frozenset(one.name for one in MEANS.values() if one.boxed)
 Consequence = Literal["fault", "wrong", "clobber", "conflict", "overflow", "hang", "slow"]
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from legalsat.units.means import MeansName
+
 # Who reads a tile in shared memory.
 Consumer: TypeAlias = Literal["threads", "wgmma.a", "wgmma.b", "tcgen05.a", "tcgen05.b"]
 # Where a movement ends: in the target's memory, or in shared memory, where somebody else's kernel reads the tiles.
 Into: TypeAlias = Literal["global", "shared"]
-# How tiles travel: `legalsat.operators.access` says what each is.
-Means: TypeAlias = Literal[
-    "tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments", "granules", "relayout"
-]
+# How tiles travel: `legalsat.units.means` says what each is.
+Means: TypeAlias = MeansName
 # What prints, and what runs, the plan of a movement or of a product.
 Backend: TypeAlias = Literal["triton", "cute", "host", "host-python"]
 RunBackend: TypeAlias = Literal["triton", "cute"]

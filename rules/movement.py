@@ -6,12 +6,14 @@ from legalsat.logic import all_of, any_of, multiple_of, product
 from legalsat.rule import Requirements, Source, Unit, require
 from legalsat.rules.tma import TMA
 from legalsat.targets import Target, TmaLimits
+from legalsat.units.means import MEANS
 from legalsat.units.sites import Movement, SharedStages, TmaCopy
 
 SHARED = Unit("shared memory", lambda target: target)
 CHIP = Unit("chip", lambda target: target)
-ASYNCHRONOUS = ("cp.async", "granules")
-COPY_ENGINE = ("tma", "tma.phases", "im2col", "bulk")  # the means that need it
+NEED_TMA, NEED_CP_ASYNC = (
+    frozenset(one.name for one in MEANS.values() if one.unit == unit) for unit in ("tma", "cp_async")
+)
 
 
 @TMA.rule(
@@ -169,7 +171,7 @@ def no_tensor_memory_accelerator(movement: Movement, target: Target) -> Requirem
     Earlier chips copy with cp.async or plain loads, AMD's with loads that write shared memory directly.
     """
     yield require(
-        target.tma is not None or movement.by not in COPY_ENGINE,
+        target.tma is not None or movement.by not in NEED_TMA,
         "{target} has no tensor memory accelerator",
         help="plan for sm_90a, sm_100a or sm_120a, or copy with plain loads and stores",
         target=target,
@@ -184,7 +186,7 @@ def no_tensor_memory_accelerator(movement: Movement, target: Target) -> Requirem
 def no_asynchronous_copies(movement: Movement, target: Target) -> Requirements:
     """Threads can ask for asynchronous copies: NVIDIA's from compute capability 8.0 on."""
     yield require(
-        target.cp_async or movement.by not in ASYNCHRONOUS,
+        target.cp_async or movement.by not in NEED_CP_ASYNC,
         "{target} has no cp.async",
         help="plan for an NVIDIA GPU from sm_80 on, or copy with plain loads and stores",
         target=target,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from legalsat.logic import multiple_of
 from legalsat.rule import Requirements, Source, require
-from legalsat.rules.granules import GRANULES
 from legalsat.rules.movement import CHIP
 from legalsat.rules.tma import TMA
 from legalsat.targets import Target, TmaLimits
+from legalsat.units.means import MEANS
 from legalsat.units.sites import Movement, TmaCopy
 
-FILLS_ZEROS, FILLS = "tma", ("threads", GRANULES)  # means: of zeros, and of any value
+FILLS_ZEROS, FILLS = (tuple(one.name for one in MEANS.values() if one.pads == what) for what in ("zeros", "anything"))
 _OUTSIDE = Source("measured on an H200, FACTS M-10", "padding")
 
 
@@ -26,11 +26,11 @@ def padding_read_from_memory(movement: Movement, target: Target) -> Requirements
     memory of the tensor at all.
     """
     yield require(
-        not movement.padding or movement.by in (FILLS_ZEROS, *FILLS),
+        not movement.padding or movement.by in (*FILLS_ZEROS, *FILLS),
         "padding is no memory of the source, and {means} reads what lies there",
         help="deliver by {zeros} or {fills}",
         means=movement.by,
-        zeros=FILLS_ZEROS,
+        zeros=" or ".join(FILLS_ZEROS),
         fills=" or ".join(FILLS),
     )
 
@@ -43,7 +43,7 @@ def padding_read_from_memory(movement: Movement, target: Target) -> Requirements
 def padding_of_no_zeros(movement: Movement, target: Target) -> Requirements:
     """The copy engine fills in zeros beyond a tensor, so that a padding with another value is stored by threads."""
     yield require(
-        movement.zeros or movement.by != FILLS_ZEROS,
+        movement.zeros or movement.by not in FILLS_ZEROS,
         "padding is not with zeros, which {means} fills in",
         help="deliver by {fills}, or pad with 0",
         means=movement.by,

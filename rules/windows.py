@@ -6,11 +6,12 @@ from legalsat.logic import multiple_of
 from legalsat.rule import Requirements, Source, require
 from legalsat.rules.movement import CHIP
 from legalsat.targets import Target
+from legalsat.units.means import MEANS
 from legalsat.units.sites import Movement, VectorAccess
 
 COLUMNS = "im2col"
 # The means that fill in zeros: the copy engine under a window, and threads, which load nothing there.
-FILLING = (COLUMNS, "cp.async", "threads")
+FILLING = tuple(one.name for one in MEANS.values() if one.windowed)
 _IM2COL = "PTX ISA 9.1, 5.5.4, im2col mode"
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,7 @@ from legalsat.plans.movement_plan import MovementPlan
 from legalsat.targets import target
 
 H200 = target("h200")
+ROOT = Path(__file__).parent.parent
 T = ls.Tensor
 EVERY = tuple(LOADS)
 DRAWN = 100
@@ -232,3 +236,8 @@ def test_a_tile_that_fits_nowhere_is_refused_by_rule() -> None:
     with pytest.raises(ls.NoLegalLayout) as refused:
         ls.synthesize(huge, "h200", means=("threads",))
     assert any("registers" in str(diagnostic) for diagnostic in refused.value.diagnostics)
+
+
+def test_a_means_is_a_row_and_a_solver() -> None:
+    found = subprocess.run([sys.executable, "tests/own_means.py"], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert set(found.stdout.splitlines()) == {"threads.again deliver_by_loads_again"}

@@ -53,7 +53,11 @@ def test_an_operator_of_another_kind_is_no_copy(kind: Any, tmp_path: Path) -> No
 
 X, W = (ls.Value(name, ls.Tensor((64, 64), "bf16")) for name in "xw")
 PROGRAM = ls.Program(y=X @ W.T)
-OF_KINDS = [(KINDS["Copy"], ls.MovementPlan), (ls.Gemm(64, 64, 64, "bf16"), ls.GemmPlan), (PROGRAM, ls.ProgramPlan)]
+OF_KINDS: list[tuple[Any, type[ls.Plan]]] = [
+    (KINDS["Copy"], ls.MovementPlan),
+    (ls.Gemm(64, 64, 64, "bf16"), ls.GemmPlan),
+    (PROGRAM, ls.ProgramPlan),
+]
 
 
 @pytest.mark.parametrize(("problem", "kind"), OF_KINDS, ids=lambda one: getattr(one, "__name__", ""))

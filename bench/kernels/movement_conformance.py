@@ -28,9 +28,9 @@ from bench.kernels.one_movement import BACKENDS, TARGET, drawn
 from bench.machine import write
 from legalsat.backends import program
 from legalsat.backends.triton import program as triton
-from legalsat.operators.access import MEANS
 from legalsat.runtime import Cache
 from legalsat.runtime.program import Program
+from legalsat.units.means import MEANS
 
 PLANS, SEED = 300, 11
 
@@ -42,7 +42,7 @@ def in_turns(r: Random) -> ls.MovementPlan | None:
     x = ls.Tensor(shape, dtype, (shape[1] + r.choice((0, 1, 16)), 1))
     tile, consumer = (r.choice((8, 16, 64)), r.choice((16, 32, 64))), r.choice(("wgmma.a", "wgmma.b"))
     try:
-        return ls.synthesize(ls.Copy(x, tile=tile, consumer=consumer), TARGET, means=(r.choice(MEANS[1:]),))  # type: ignore[arg-type]
+        return ls.synthesize(ls.Copy(x, tile=tile, consumer=consumer), TARGET, means=(r.choice(tuple(MEANS)),))  # type: ignore[arg-type]
     except ls.LegalSatError:
         return None
 

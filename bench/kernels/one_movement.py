@@ -19,7 +19,6 @@ from bench.search.random_problems import problem
 from legalsat.backends import program
 from legalsat.extract.check.recheck import recheck
 from legalsat.operators import Move
-from legalsat.operators.access import MEANS
 from legalsat.plans.movement_plan import Granules, View
 from legalsat.program.leaves import GRANULE, Leaf, ShiftRows
 from legalsat.program.pipeline import (
@@ -43,6 +42,7 @@ from legalsat.program.pipeline import (
     Write,
 )
 from legalsat.runtime.program import MapArgument, NumberArgument, Program
+from legalsat.units.means import MEANS
 from legalsat.units.windows import Window
 from legalsat.view.show import duration
 
@@ -67,7 +67,7 @@ def drawn(r: random.Random) -> ls.MovementPlan | None:
         images = (r.choice((1, 2)), r.choice((5, 8, 14)), r.choice((6, 9)), r.choice((8, 16, 64)))
         tensor = ls.Tensor(images, r.choice(("bf16", "u8", "fp32")))
         operator = ls.Im2col(tensor, r.choice((1, 2, 3)), padding=r.choice((0, 1)), stride=r.choice((1, 2)))
-    means = r.choice(("", *MEANS[1:]))
+    means = r.choice(("", *MEANS))
     try:
         return ls.synthesize(operator, TARGET, means=(means,) if means else None)  # type: ignore[arg-type]
     except (ls.NoLegalLayout, ls.InvalidInput):

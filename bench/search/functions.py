@@ -28,12 +28,13 @@ from legalsat.extract.cost.cost import order
 from legalsat.extract.search import planner, search
 from legalsat.extract.search.facts import FACTS
 from legalsat.operators import Move
-from legalsat.operators.access import ANY, Access
+from legalsat.operators.access import Access
 from legalsat.operators.program import Program
 from legalsat.rules.rewrites import LAWS
 from legalsat.targets import target
 from legalsat.tensor import plain
 from legalsat.terms.accesses import Classes, Graph, links, term
+from legalsat.units.means import ANY
 
 PROBLEMS, SEED = 150, 5
 LISTS = 4  # of one class that are made canonical, the shortest

@@ -34,7 +34,7 @@ from legalsat.extract.kernels.product_kernels import times_of
 from legalsat.extract.kernels.product_numbers import table_of
 from legalsat.extract.search import search
 from legalsat.operators import access_of
-from legalsat.operators.access import ANY, Access
+from legalsat.operators.access import Access
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.grouped import GroupedGemm
 from legalsat.operators.program import Program
@@ -45,6 +45,7 @@ from legalsat.tensor import Tensor
 from legalsat.terms.products import CONSTRUCTORS
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, reached, subterms
+from legalsat.units.means import ANY
 
 TARGET, COUNT, SEED = "h200", 200, 7
 

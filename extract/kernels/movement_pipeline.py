@@ -39,9 +39,9 @@ from legalsat.program.pipeline import (
     WaitGroup,
     Write,
 )
-from legalsat.rules.movement import COPY_ENGINE
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import GRANULE_BYTES
+from legalsat.units.means import MEANS
 
 LANES = 32
 FULL, TILES, MEET = "full", "tiles", Sync("block")
@@ -66,7 +66,7 @@ def movement_pipeline(
     """Return what a block does: one tile, or in a persistent grid a tile a turn while others load.
 
     Args:
-        access: what is moved, and by which of `legalsat.operators.access.MEANS`.
+        access: what is moved, and by which of `legalsat.units.means`.
         views: of the load, and of the store.
         shared: the buffers of a block; none where a tile stays in registers.
         copies: what is moved without tensor maps.
@@ -110,7 +110,12 @@ class _Program:
     @property
     def engine(self) -> bool:
         """Whether the copy engine loads."""
-        return self.access.by in COPY_ENGINE
+        return MEANS[self.access.by].arrives == "barrier"
+
+    @property
+    def grouped(self) -> bool:
+        """Whether threads ask for copies, and wait for groups of them."""
+        return MEANS[self.access.by].arrives == "group"
 
     @property
     def direct(self) -> bool:
@@ -164,7 +169,7 @@ class _Program:
             part = source.bytes // count
             loads = (Load(source.name, at, FULL, part, number=n, corner=corner, each=each) for n in range(count))
             return Expect(FULL, at, source.bytes), *loads
-        if self.access.by == "cp.async":
+        if self.grouped:
             return CopyIn(source.name, at, source.bytes, each), Commit("cp.async")
         return Vectors(SOURCE, each, at), Write(source.name, at)
 
@@ -172,7 +177,7 @@ class _Program:
         """Wait until a tile is there, `younger` ones perhaps not."""
         if self.engine:
             return (Wait(FULL, self.at(DONE)),)
-        return (WaitGroup("cp.async", younger), MEET) if self.access.by == "cp.async" else (MEET,)
+        return (WaitGroup("cp.async", younger), MEET) if self.grouped else (MEET,)
 
     def use(self) -> Body:
         """Take a tile out of its buffer: by the copy engine, or by threads, which may turn it; or read it there."""

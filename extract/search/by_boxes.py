@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from legalsat.extract.check.fields import check_map, check_same_boxes, check_shared, judge_movement
 from legalsat.extract.cost.cost import Work, cost_of, order
 from legalsat.extract.search.by_vectors import staged_view
 from legalsat.extract.search.delivery import Delivered, Question
 from legalsat.extract.search.schedule import block_bytes, box_tiles
-from legalsat.extract.search.views import box_of, storable
+from legalsat.extract.search.views import box_of, storable, turned
 from legalsat.extract.solve.fields import Conflict, Solution
 from legalsat.extract.solve.fields import solve as solve_fields
 from legalsat.operators import atom_bytes
-from legalsat.plans.movement_plan import MovementCost, View
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.movement_plan import MovementCost, MovementPlan, View
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import GRANULE_BYTES, MAX_BOX_EXTENT, MAX_COLUMN_PIXELS
 from legalsat.units.tensor_map import TensorMap
@@ -140,3 +142,23 @@ def _delivered(question: Question, views: tuple[View, ...], solution: Solution) 
 
 def _boxes(view: View, tm: TensorMap) -> int:
     return math.prod(-(-tile // box) for tile, box in zip(view.tile, box_of(view, tm), strict=True))
+
+
+def check(plan: MovementPlan, _question: Question) -> None:
+    """Check a plan that loads by boxes of one tensor map."""
+    load, store = plan.views
+    judge_movement(plan)
+    needed = 2 if plan.store == "tma" else 1
+    if len(plan.tensor_maps) != needed:
+        raise InvalidPlan(f"plan has {len(plan.tensor_maps)} tensor maps; its store needs {needed}")
+    if plan.copies or plan.phases:
+        raise InvalidPlan("plan has copies or phases that its maps leave no room for; synthesise the plan again")
+    if plan.store == "threads" and not storable(store, plan.access.word, plan.operator.target.address):
+        raise InvalidPlan("threads cannot store this target, whose words overlap or are misaligned; plan it again")
+    for view, end, tm in zip(plan.views, (plan.source, plan.operator.target), plan.tensor_maps, strict=False):
+        check_map(plan, view, end, tm)
+    threads = plan.store != "tma" or turned(*plan.views)
+    if not threads:
+        check_same_boxes(plan)
+    expected = box_tiles(plan.access, plan.views, plan.store, plan.tensor_maps, plan.pipeline.stages)
+    check_shared(plan, expected, plan.views[:needed] if threads else (load,))

@@ -12,11 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from legalsat.diagnostics import Diagnostic
+from legalsat.extract.check.fields import refuse
 from legalsat.extract.cost.cost import granules_cost, scattered
+from legalsat.extract.kernels.contract import require_contract
+from legalsat.extract.kernels.movement_pipeline import granules_pipeline
 from legalsat.extract.search.by_vectors import STORE, access_site, load_site
 from legalsat.extract.search.delivery import Delivered, Question
+from legalsat.extract.search.schedule import granules_launch
 from legalsat.extract.solve.fields import Conflict
-from legalsat.plans.movement_plan import Granules, MovementCost, SharedTile, VectorCopy
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.movement_plan import Granules, MovementCost, MovementPlan, SharedTile, VectorCopy
 from legalsat.program.leaves import ENTRY_BYTES, GRANULE, LINE, SECTOR, THREADS, ShiftRows, TurnTile
 from legalsat.rule import Rule
 from legalsat.rules import GRANULE_RULES, SHARED_RULES, VECTOR_RULES
@@ -370,3 +375,23 @@ def turned_apart(element: int, source_pitch: int, target_pitch: int) -> bool:
         return max(map(words.count, words))
 
     return hits(step + turn * rows) < hits(step)
+
+
+def check(plan: MovementPlan, question: Question) -> None:
+    """Choose the kernel of a movement by granules again, and bind it: nothing about it is solved."""
+    found = solve(question)
+    if isinstance(found, Conflict):
+        refuse(found.diagnostics)
+    elif found.granules is None or (
+        replace(found.granules, beside=plan.beside),
+        found.copies,
+        found.shared,
+        found.tensor_maps,
+        found.phases,
+    ) != (plan.granules, plan.copies, plan.shared, plan.tensor_maps, plan.phases):
+        raise InvalidPlan("kernel or its numbers are not those of the movement; synthesise the plan again")
+    elif plan.launch != granules_launch(found.granules) or plan.pipeline != granules_pipeline(
+        found.granules.kernel, beside=plan.beside
+    ):
+        raise InvalidPlan("launch or steps are not those of the kernel; synthesise the plan again")
+    require_contract(plan.pipeline, plan.target)

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from legalsat.extract.check.fields import check_map, judge_movement
 from legalsat.extract.cost.cost import Work, cost_of
 from legalsat.extract.explain.recorded import open_number
-from legalsat.extract.search.by_vectors import SIZES, STORE, access_site, judged_bytes
+from legalsat.extract.search.by_vectors import SIZES, STORE, access_site, check_vector, judged_bytes
 from legalsat.extract.search.delivery import Delivered, Question
 from legalsat.extract.search.schedule import ALIGNMENT, block_bytes, box_tiles
 from legalsat.extract.solve.fields import Conflict
@@ -21,7 +22,8 @@ from legalsat.extract.solve.fields import solve as solve_fields
 from legalsat.extract.solve.requirements import Wanted
 from legalsat.logic import round_up
 from legalsat.operators.access import Access
-from legalsat.plans.movement_plan import MovementCost, Phase, SharedTile, VectorCopy, View
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.movement_plan import MovementCost, MovementPlan, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import SHARED_RULES, VECTOR_RULES
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import Tensor
@@ -165,3 +167,21 @@ def solve(question: Question) -> Delivered | Conflict:
         stages=1,
         cost=cost_of(access, question.views, work, target),
     )
+
+
+def check(plan: MovementPlan, _question: Question) -> None:
+    """Check a plan whose maps bring every few rows each."""
+    load, store = plan.views
+    judge_movement(plan, row_bytes=1, shifted=True)
+    split = split_of(load, plan.access.word, plan.source)
+    if split is None or not plan.tensor_maps:
+        raise InvalidPlan("rows cannot be shared out to phases; synthesise the plan again")
+    seen = phase_view(load, split, plan.access.word)
+    first = replace(plan.tensor_maps[0], global_dim=seen.extent)
+    if (plan.phases, plan.tensor_maps) != phase_maps(load, split, plan.access.word, first):
+        raise InvalidPlan("phases are not those of the rows' pitch; synthesise the plan again")
+    for tm in plan.tensor_maps:
+        check_map(plan, replace(seen, extent=tm.global_dim), replace(plan.source, offset=0), tm)
+    check_vector(plan, store, plan.copies, STORE)
+    if plan.shared != (phase_tile(plan.access, load, split, first),):
+        raise InvalidPlan("shared buffers are not those that the boxes fill; synthesise the plan again")

@@ -6,27 +6,33 @@ import math
 from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
+from legalsat.extract.check.fields import judge, judge_movement, refuse
 from legalsat.extract.cost.cost import Work, cost_of
 from legalsat.extract.explain.recorded import open_number
 from legalsat.extract.search.columns import lead_bits, pixel_bits
 from legalsat.extract.search.delivery import Delivered, Question
 from legalsat.extract.search.schedule import block_bytes, row_tile
+from legalsat.extract.search.views import turned
 from legalsat.extract.solve.fields import Conflict
 from legalsat.extract.solve.requirements import Wanted
 from legalsat.logic import Value
 from legalsat.operators import MATRIX_CONSUMERS, Move, atom_bytes
-from legalsat.plans.movement_plan import MovementCost, SharedTile, VectorCopy, View
+from legalsat.plans.codec import InvalidPlan
+from legalsat.plans.movement_plan import MovementCost, MovementPlan, SharedTile, VectorCopy, View
 from legalsat.rules import REGISTER_RULES, SHARED_RULES, VECTOR_RULES
 from legalsat.rules.movement import elements_share_bytes
+from legalsat.rules.vectors import BULK
 from legalsat.rules.wgmma import wgmma_rows_unswizzled
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import plain
+from legalsat.units.means import MEANS
 from legalsat.units.sites import Movement, RegisterTile, SharedStages, TmaCopy, VectorAccess
 from legalsat.units.tensor_map import TensorMap
 
 LOADS = {"threads": "ld.global", "cp.async": "cp.async", "bulk": "cp.async.bulk", "fragments": "ld.global.fragment"}
 STORE = "st.global"
-IN_REGISTERS = ("threads", "fragments")  # the means by which a tile is in registers as a whole
+# The means by which a tile is in registers as a whole.
+IN_REGISTERS = tuple(one.name for one in MEANS.values() if one.arrives == "threads")
 SIZES = (16, 8, 4, 2, 1)
 
 
@@ -202,3 +208,50 @@ def solve(question: Question) -> Delivered | Conflict:
     )
     views, stored = question.views, question.stores_by((load,))
     return Delivered(access, views, (), copies, (), stored, shared, count, cost_of(access, views, work, target))
+
+
+def check(plan: MovementPlan, _question: Question) -> None:
+    """Check a plan that loads and stores in vectors."""
+    load, store = plan.views
+    instruction = LOADS.get(plan.access.by)
+    sides = 1 if plan.operator.loads_only else 2
+    if instruction is None or plan.tensor_maps or plan.phases or len(plan.copies) != sides:
+        raise InvalidPlan(f"plan by {plan.access.by} needs a copy on each side, and no tensor maps; plan it again")
+    atom = atom_bytes(plan.operator)
+    staged = needs_staging(plan.access.by, plan.operator.consumer, turns=turned(load, store))
+    seen = staged_view(load, plan.access.word, plan.operator) if staged else load
+    if seen is None:
+        raise InvalidPlan("rows of the tile are not those that wgmma reads; synthesise the plan again")
+    row, run = (view.tile[0] * plan.access.word // 8 for view in (seen, load))
+    runs = 0
+    if instruction == BULK:
+        runs = math.prod(load.tile[1:])
+        if plan.copies[0].bytes != run:
+            raise InvalidPlan(f"runs have {run} bytes, not {plan.copies[0].bytes}; synthesise the plan again")
+    judge_movement(plan, row_bytes=row if atom and staged else 0)
+    refuse(judged_rows(plan.access.by, row, plan.operator, plan.target))
+    check_vector(plan, load, plan.copies[:1], instruction)
+    if sides > 1:
+        check_vector(plan, store, plan.copies[1:], STORE)
+    expected = (
+        row_tile(seen, plan.access.word, atom_bytes=0 if runs else atom, runs=runs, stages=plan.pipeline.stages),
+    )
+    if plan.shared != (expected if staged else ()):
+        raise InvalidPlan("shared buffers are not those of the tile's rows; synthesise the plan again")
+    size = math.prod(mode.tile for mode in plan.access.modes) * plan.access.word // 8
+    for rule in REGISTER_RULES if plan.access.by in IN_REGISTERS else ():
+        judge(rule, RegisterTile(size), plan)
+
+
+def check_vector(plan: MovementPlan, view: View, copies: tuple[VectorCopy, ...], instruction: str) -> None:
+    """Judge the instructions that move one side of a tile."""
+    if [(c.side, c.instruction) for c in copies] != [(view.side, instruction)]:
+        raise InvalidPlan(f"{view.side} is not moved by {instruction}; synthesise the plan again")
+    refuse(judged_bytes(plan.operator, plan.target, view))
+    size, word = GRANULE_BYTES if instruction == BULK else copies[0].bytes, plan.access.word
+    if view.side == "source":
+        site = load_site(view, word, plan.access.by, size, plan.operator)
+    else:
+        site = access_site(view, word, STORE, size, plan.operator.target.address)
+    for rule in VECTOR_RULES:
+        judge(rule, site, plan)

@@ -16,11 +16,11 @@ from legalsat.logic import ceil_div, round_up
 from legalsat.operators import Move, window_modes
 from legalsat.operators.access import Access, Mode
 from legalsat.plans.movement_plan import View
-from legalsat.rules.granules import GRANULES
 from legalsat.rules.padding import FILLS, FILLS_ZEROS
 from legalsat.rules.windows import COLUMNS, FILLING
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import plain
+from legalsat.units.means import MEANS
 from legalsat.units.windows import Window
 
 
@@ -42,16 +42,14 @@ def suits(means: str, operator: Move) -> bool:
     Fragments end in registers, and rows that arrive shifted are put right by threads that store them: where nothing is
     stored, neither is what the reader wants. Granules leave no tile for a reader.
     """
-    if means == GRANULES and (
-        operator.tile is not None or operator.reader is not None or operator.sweeps or operator.loads_only
-    ):
+    if not MEANS[means].tiled and (operator.tile is not None or operator.reader is not None or operator.sweeps):
         return False
-    if operator.loads_only and means in ("fragments", "tma.phases"):
+    if operator.loads_only and not MEANS[means].shared:
         return False
     if operator.sweeps:
         return means in FILLING or not operator.fills
     if operator.fills:
-        return means in FILLS or (means == FILLS_ZEROS and operator.pattern == 0)
+        return means in FILLS or (means in FILLS_ZEROS and operator.pattern == 0)
     return means != COLUMNS
 
 

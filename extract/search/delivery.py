@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.cost.cost import WAITING_STORE
@@ -15,6 +17,7 @@ from legalsat.operators.access import Access
 from legalsat.plans.movement_plan import Granules, MovementCost, Phase, SharedTile, VectorCopy, View
 from legalsat.rules import MOVEMENT_RULES
 from legalsat.targets import Target
+from legalsat.units.means import MEANS
 from legalsat.units.sites import Movement
 from legalsat.units.tensor_map import TensorMap
 from legalsat.units.windows import Window
@@ -23,6 +26,16 @@ from legalsat.view.margins import Margin
 # Who works on a stage while the next ones load. A movement has nothing to work on: one block a tile, several blocks on
 # a processor, was as fast as every ring or faster (bench/gpu/results/copies.json, ring_of_*).
 RING_CONSUMERS = MATRIX_CONSUMERS
+
+
+@cache
+def solver_of(means: str) -> Any:
+    """Return the module that answers for a means.
+
+    It has `bound(question)`, a cost that no solution is below; `solve(question)`, the fields or why there are none; and
+    `check(plan, question)`, which raises `InvalidPlan` unless a plan's fields are those of the means.
+    """
+    return import_module(f"{__package__}.{MEANS[means].solver}")
 
 
 @dataclass(frozen=True)

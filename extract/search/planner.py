@@ -14,9 +14,9 @@ from legalsat.extract.check.recheck import CHOSEN_TILE, RELAID, recheck
 from legalsat.extract.cost.cost import dominates, in_a_row, order
 from legalsat.extract.kernels.movement_pipeline import granules_pipeline, movement_pipeline
 from legalsat.extract.moved.tile_operand import row_axes, tile_operand
-from legalsat.extract.search import by_boxes, by_granules, by_phases, by_vectors, search
+from legalsat.extract.search import search
 from legalsat.extract.search.columns import column_of, suits, window_of
-from legalsat.extract.search.delivery import Delivered, Question
+from legalsat.extract.search.delivery import Delivered, Question, solver_of
 from legalsat.extract.search.facts import barred
 from legalsat.extract.search.schedule import granules_launch, launch
 from legalsat.extract.search.tiles import proposals, window_proposals
@@ -24,13 +24,13 @@ from legalsat.extract.search.views import map_type
 from legalsat.extract.solve.fields import Conflict
 from legalsat.law import Law
 from legalsat.operators import MATRIX_CONSUMERS, Copy, Move, access_of, padded
-from legalsat.operators.access import ANY, MEANS, Access
+from legalsat.operators.access import Access
 from legalsat.plans.movement_plan import Candidate, MovementCost, MovementPlan, Step
-from legalsat.rules.granules import GRANULES
 from legalsat.rules.rewrites.words import recast_to_wider_words
 from legalsat.rules.windows import COLUMNS
 from legalsat.targets import Target
 from legalsat.tensor import Tensor
+from legalsat.units.means import ANY, MEANS
 
 TOP = 4
 MOST_SOLVED = 12  # candidates solved after the cheapest is known, for those that trade time for something else
@@ -38,20 +38,10 @@ ONE_AT_A_TIME = threading.RLock()  # z3, isl and egglog keep one context each, a
 BYTE = 8
 COMMON_WORDS = (8, 16, 32)  # Triton's copies take no 64-bit words (FACTS, triton_tensor_descriptor), and none smaller
 RELAYOUT = "relayout"
-EVERY_MEANS = (*MEANS[1:], RELAYOUT)
-# Those that are considered where none are named. Granules are what lies in front of products: one backend prints them.
-USUAL_MEANS = tuple(means for means in EVERY_MEANS if means != GRANULES)
+EVERY_MEANS = (*MEANS, RELAYOUT)
+# Those that are considered where none are named. What brings no tiles lies in front of products: one backend prints it.
+USUAL_MEANS = (*(one.name for one in MEANS.values() if one.tiled), RELAYOUT)
 BOXES = ("tma",)
-_HOW = {
-    "tma": by_boxes,
-    "tma.phases": by_phases,
-    "im2col": by_boxes,
-    "bulk": by_vectors,
-    "cp.async": by_vectors,
-    "threads": by_vectors,
-    "fragments": by_vectors,
-    GRANULES: by_granules,
-}
 
 
 class NoLegalLayout(LegalSatError):
@@ -231,7 +221,7 @@ class _Search:
 
     def _solve(self, candidate: _Candidate) -> None:
         try:
-            outcome = _HOW[candidate.question.access.by].solve(candidate.question)
+            outcome = solver_of(candidate.question.access.by).solve(candidate.question)
         except SolverGaveUp as error:
             self.late = error
             return
@@ -257,7 +247,7 @@ def _candidates(operator: Move, target: Target, limits: Limits, *, rewrite: bool
     if limits.rewrite:
         reached = {equation.means[1] for law in laws for equation in law.equations if equation.means}
         means = tuple(m for m in means if m in reached)
-    tiled = tuple(m for m in means if m != GRANULES)
+    tiled = tuple(m for m in means if MEANS[m].tiled)
     laws = tuple(law for law in laws if _allowed(law, tiled))
     if operator.fills or not tiled:
         starts, found = [], []
@@ -283,7 +273,7 @@ def _candidates(operator: Move, target: Target, limits: Limits, *, rewrite: bool
             question = Question(operator, access, target, limits.deadline)
             sights = len(question.sights) if limits.rewrite else 1  # each side in its own rows merges modes too
             for asked in (question, *(replace(question, seen=number) for number in range(1, sights))):
-                candidates.append(_Candidate(asked, start, _HOW[access.by].bound(asked)))
+                candidates.append(_Candidate(asked, start, solver_of(access.by).bound(asked)))
     return candidates
 
 
@@ -294,12 +284,13 @@ def _laws(operator: Move, limits: Limits) -> tuple[Law, ...]:
 def _as_it_is(operator: Move, means: Iterable[str]) -> Iterator[tuple[_Start, Access]]:
     """Yield tiles by the means that take the operator's modes as they are, and the starts that they equal.
 
-    Those are columns of windows; granules; and every means where something is filled in.
+    Those are columns of windows; what knows no tile but its own; and every means where something is filled in.
     """
-    if GRANULES in means:  # which know no tile but their own
-        whole = access_of(operator, operator.tile)
-        yield _Start(whole, ()), replace(whole, by=GRANULES)
-    tiled = [name for name in means if name != GRANULES]
+    whole = access_of(operator, operator.tile)
+    for name in means:
+        if not MEANS[name].tiled:
+            yield _Start(whole, ()), replace(whole, by=name)
+    tiled = [name for name in means if MEANS[name].tiled]
     if not tiled or (not operator.fills and not operator.sweeps):
         return
     if operator.tile is not None:

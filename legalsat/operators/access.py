@@ -13,12 +13,9 @@ import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
-ANY = "any"
-# Boxes of one tensor map; boxes of one map for each phase of the rows; columns of pixels that a convolution's windows
-# see; bulk copies of contiguous runs; asynchronous copies by threads; loads by threads, through registers; loads of a
-# matrix operand's fragments, which stay there; granules of 16 bytes by threads, wherever in
-# them rows begin, of the whole movement at once.
-MEANS = (ANY, "tma", "tma.phases", "im2col", "bulk", "cp.async", "threads", "fragments", "granules")
+from legalsat.units.means import ANY, MEANS
+
+NAMES = (ANY, *MEANS)
 
 
 class Mode(NamedTuple):
@@ -35,7 +32,7 @@ class Mode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A movement in words of `word` bits; `modes` in any order, delivered `by` one of `MEANS`.
+    """A movement in words of `word` bits; `modes` in any order, delivered `by` one of `NAMES`.
 
     By im2col, a tile that is longer than a row of pixels goes on in the next row (`legalsat.units.windows.Window`).
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from legalsat.checks import integer, integers, one_of
 from legalsat.errors import InvalidInput
 from legalsat.operators import MOVES, Move, Operator
-from legalsat.operators.access import MEANS, Access, Mode
+from legalsat.operators.access import NAMES, Access, Mode
 from legalsat.options import Backend, RunBackend
 from legalsat.plans.codec import PLAN_VERSION, InvalidPlan, operator_of, plain_value, reading, value_of
 from legalsat.plans.plan import Cost, Launch, Plan
@@ -368,7 +368,7 @@ def from_json(data: Any, operators: tuple[type[Operator], ...] = MOVES) -> Movem
 
 def _access(data: Mapping[str, Any]) -> Access:
     modes = (integers(mode, "mode", length=4) for mode in data["modes"])
-    word, by = integer(data["word"], "word", low=1), one_of(data["by"], "by", MEANS)
+    word, by = integer(data["word"], "word", low=1), one_of(data["by"], "by", NAMES)
     return Access(word, tuple(Mode(*mode) for mode in modes), by)
 
 

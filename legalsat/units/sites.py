@@ -221,7 +221,7 @@ class Movement:
 
     Bits of its words once every law has been tried; who reads the tile, if anybody; the element type; the tile as
     the user gave it, slowest axis first; whether the last axis runs fastest in memory; the means, one of
-    `legalsat.operators.access.MEANS`; bytes of a row of the tile in shared memory, 0 where it is not known yet;
+    `legalsat.units.means`; bytes of a row of the tile in shared memory, 0 where it is not known yet;
     whether rows begin at different offsets there; whether it runs over windows, and whether these leave their
     images; whether it pads, and whether with zeros; along how many axes its rows run where no matrix descriptor reads
     them as they arrive, else 0; whether others than the movement's own threads read the tile.

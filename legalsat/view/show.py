@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.moved.issued import issued_lines
 from legalsat.extract.search.columns import walked
-from legalsat.operators.access import ANY, Access, Mode
+from legalsat.operators.access import Access, Mode
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.movement_plan import Candidate, MovementPlan
 from legalsat.program.pipeline_text import role_lines
+from legalsat.units.means import ANY, MEANS
 from legalsat.units.tensor_map import TensorMap
 from legalsat.view.look import PLAIN, Look
 
@@ -35,7 +36,6 @@ _COLUMN_FIELDS = (
     ("channels", "elements a pixel"),
     ("pixels", "a column"),
 )
-_PIECES = {"bulk": ("run", "runs"), "im2col": ("column", "columns")}
 _ROLES = {"source": "source, load", "target": "target, store"}
 
 
@@ -237,7 +237,7 @@ def _shared(plan: MovementPlan) -> list[str]:
         stages = f"{tile.stages} stage{'s' * (tile.stages != 1)} of {byte_count(tile.bytes)}"
         if tile.overlays:
             stages = "in the same bytes"
-        piece, many = _PIECES.get(plan.access.by, ("box", "boxes"))
+        piece, many = MEANS[plan.access.by].pieces
         boxes = f"{tile.boxes} {many} each" if tile.boxes != 1 else f"1 {piece} each"
         boxes = boxes if tile.boxes else "filled by threads"
         swizzle = "no swizzle" if tile.swizzle == "none" else f"swizzle {tile.swizzle}"

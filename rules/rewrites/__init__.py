@@ -12,7 +12,7 @@ def laws_in(*modules: ModuleType) -> tuple[Law, ...]:
     return tuple(value for module in modules for value in vars(module).values() if isinstance(value, Law))
 
 
-LAWS = laws_in(modes, words, means)
+LAWS = (*laws_in(modes, words), *means.MEANS_LAWS)
 PRODUCT_LAWS, VALUE_LAWS = (
     tuple(value for value in vars(module).values() if isinstance(value, TermLaw)) for module in (products, values)
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import legalsat as ls
-from legalsat.operators.access import MEANS
+from legalsat.units.means import MEANS
 
 from . import judges
 from .draw import hostile
@@ -43,7 +43,7 @@ GPU = one(*GPUS)
 
 def plans() -> Iterator[Row]:
     """Yield rows of what plans, and of what plans then do."""
-    means = {"means": one(("tma",), ("threads",), MEANS, ("tma", "threads"), ("cp.async", "bulk"))}
+    means = {"means": one(("tma",), ("threads",), tuple(MEANS), ("tma", "threads"), ("cp.async", "bulk"))}
     asked = means | {
         "tile": one((64, 64), (8, 64), (128,)),
         "consumer": one("threads", "wgmma.a", "wgmma.b", "tcgen05.a"),
