@@ -25,13 +25,18 @@ GPU = one(*GPUS)
 def readers() -> Iterator[Row]:
     """Yield rows of files, right and damaged."""
     read: dict[str, Any] = {"family": "readers", "changed": False}
-    yield Row("Plan.load", _loaded, (one(ls.MovementPlan), _plan_file), weight=3, **read)
+    yield Row("Plan.load", _loaded, (one(ls.Plan, ls.MovementPlan), _plan_file), weight=3, **read)
     yield Row("GemmPlan.load", _loaded, (one(ls.GemmPlan), _gemm_file), weight=0.5, **read)
     yield Row("ProgramPlan.load", _loaded, (one(ls.ProgramPlan), _program_file), weight=0.5, **read)
     yield Row("ProgramPlan.save", _saved, (of_pool("program plan"),), weight=0.02, **read)
-    yield Row("Plan.save", _saved, (of_pool("plan"),), weight=0.2, **read)
+    yield Row("MovementPlan.save", _saved, (of_pool("plan"),), weight=0.2, **read)
     yield Row("GemmPlan.save", _saved, (of_pool("gemm plan"),), weight=0.02, **read)
-    for name, kind in (("Plan", ls.MovementPlan), ("GemmPlan", ls.GemmPlan), ("ProgramPlan", ls.ProgramPlan)):
+    for name, kind in (
+        ("Plan", ls.Plan),
+        ("MovementPlan", ls.MovementPlan),
+        ("GemmPlan", ls.GemmPlan),
+        ("ProgramPlan", ls.ProgramPlan),
+    ):
         yield Row(f"{name}.load", kind.load, (one(*STRANGE_PATHS),), weight=0.3, **read)
         yield Row(f"{name}.save", kind.save, (of_pool("plan"), one(*STRANGE_PATHS[:-1])), weight=0.05, **read)
     yield Row("sweep", _swept_file, (_rows_file,), weight=2, **read)

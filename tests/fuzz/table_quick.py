@@ -423,7 +423,8 @@ def _of_program(r: Random) -> tuple[Any, ...]:
 def _results() -> Iterator[Row]:
     """Yield rows of what functions return, and of errors."""
     pooled: dict[str, tuple[type, str, str | None]] = {
-        "Plan": (ls.MovementPlan, "plan", None),
+        "Plan": (ls.Plan, "plan", None),
+        "MovementPlan": (ls.MovementPlan, "plan", None),
         "GemmPlan": (ls.GemmPlan, "gemm plan", None),
         "ProgramPlan": (ls.ProgramPlan, "program plan", None),
         "LegalRegion": (ls.LegalRegion, "region", None),
@@ -443,6 +444,7 @@ def _results() -> Iterator[Row]:
     }
     slow = {
         "Plan",
+        "MovementPlan",
         "GemmPlan",
         "ProgramPlan",
         "Explanation",

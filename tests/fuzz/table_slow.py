@@ -76,15 +76,19 @@ def plans() -> Iterator[Row]:
     yield Row("legal_region", ls.legal_region, (open_tensor, GPU), family="plan", judge=judges.region, weight=2)
     yield Row("GroupRegion.prove", _proved, (of_pool("group region"), of(1, 9)), weight=0.05, changed=False)
     yield Row("LegalRegion.prove", _proved, (of_pool("region"), of(1, 9)), family="plan", weight=0.05, changed=False)
-    yield Row("Plan.bind", _bound, (of_pool("open plan"), _values), family="plan", weight=4, changed=False)
+    yield Row("MovementPlan.bind", _bound, (of_pool("open plan"), _values), family="plan", weight=4, changed=False)
     yield Row(
         "repair_banks", _repaired, (rows, one((32, 64), (32, 32)), one("bf16", "u8"), GPU), family="plan", weight=0.2
     )
     yield Row(
-        "Plan.compile", ls.MovementPlan.compile, (of_pool("plan"), one("nobody", "", 8, [])), weight=0.01, changed=False
+        "MovementPlan.compile",
+        ls.MovementPlan.compile,
+        (of_pool("plan"), one("nobody", "", 8, [])),
+        weight=0.01,
+        changed=False,
     )
     backend = one("host", "host-python", "triton", "cute", "ptx")
-    yield Row("Plan.emit", ls.MovementPlan.emit, (of_pool("plan"), backend), family="plan", weight=2)
+    yield Row("MovementPlan.emit", ls.MovementPlan.emit, (of_pool("plan"), backend), family="plan", weight=2)
     yield Row(
         "GemmPlan.emit",
         ls.GemmPlan.emit,
