@@ -370,9 +370,9 @@ def test_boxes_that_do_not_follow_are_left_open_unless_given() -> None:
 def test_a_state_repeats_or_does_not() -> None:
     zero = np.zeros(4, dtype=np.int32)
     rounds = range(44)
-    assert period_of([((i % 3, i // 5 % 2, 7 * i, None), zero + i) for i in rounds])
-    assert not period_of([((i * i,), zero) for i in rounds])
-    assert not period_of([((i % 3,), zero) for i in range(10)])
+    assert period_of([((i % 3, i // 5 % 2, 7 * i, None), zero + i, {}) for i in rounds])
+    assert not period_of([((i * i,), zero, {}) for i in rounds])
+    assert not period_of([((i % 3,), zero, {}) for i in range(10)])
 
 
 # Arithmetic, lane by lane.

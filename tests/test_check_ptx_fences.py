@@ -97,6 +97,31 @@ def test_tensor_memory_passes_through_barriers_between_fences(steps: tuple[str, 
     assert bool(rests) == bool(missing)  # a proof says what it rests on
 
 
+HALF = f"add.u32 %r11, %r9, {16 << 16};"
+READING = "tcgen05.ld.sync.aligned.16x64b.x1.b32 {%r10}, [%r9];"
+READING_ALL = READING.replace("16x64b", "32x32b")
+
+
+@pytest.mark.parametrize(
+    ("rows", "read", "to", "wrong"),
+    [
+        (64, READING, "%r11", False),
+        (64, READING, "%r9", True),
+        (64, READING_ALL, "%r11", True),
+        (128, READING, "%r11", True),
+    ],
+)
+def test_sums_of_64_rows_lie_in_every_other_strip_of_16_lanes(rows: int, read: str, to: str, wrong: bool) -> None:
+    """Two stages of sums share columns: one is multiplied into while the other is read (FACTS TC-27, layout F)."""
+    second = MULTIPLY.replace("[%r9]", f"[{to}]")
+    begin = HALF, MULTIPLY, COMMIT, wait(0), AFTER, read, BEFORE, BLOCK, AFTER
+    text = multiplying(*begin, second, "tcgen05.wait::ld.sync.aligned;", COMMIT, wait(1))
+    text = text.replace(f"mov.u32 %r8, {IDESC};", f"mov.u32 %r8, {rows // 16 << 24 | 1 << 17};")
+    (found,) = check_ptx(text).kernels
+    assert {one.kind for one in found.findings} == ({"stage_overwritten"} if wrong else set())
+    assert found.proven != wrong, found.unproven
+
+
 def test_a_descriptor_that_the_launch_decides_is_asked_for() -> None:
     text = multiplying(MULTIPLY, COMMIT, wait(0), AFTER, FETCH)
     text = text.replace("k()", "k(.param .u32 word)").replace(f"mov.u32 %r8, {IDESC};", "ld.param.u32 %r8, [word];")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from legalsat.analyses.ptx.bounds import Bounds
+from legalsat.analyses.ptx.contract import Order
 from legalsat.analyses.ptx.instruction import Instruction
 from legalsat.analyses.ptx.text import Kernel, parse
 from legalsat.analyses.ptx_machine.alu import arithmetic
@@ -161,11 +162,37 @@ def test_periods_and_what_is_before_them_are_found(period: int, before: int) -> 
             ]
             for i in range(count)
         ]
-        found = period_of([(row, np.array([i, 3], dtype=np.int32)) for i, row in enumerate(rows)])
+        found = period_of([(row, np.array([i, 3], dtype=np.int32), {}) for i, row in enumerate(rows)])
         enough = any(before <= first and 3 * period <= count - first for first in (count // 3, count // 5))
         assert (found is not None) >= enough
         if found is not None and enough:
             assert (found.rounds, found.before <= before) == (period, True) or period % found.rounds == 0
+
+
+@pytest.mark.parametrize(("stages", "others"), [(13, 4), (12, 5), (7, 9)])
+def test_rings_of_several_sizes_repeat_each_by_itself(stages: int, others: int) -> None:
+    """One sum over both rings repeats too late to be seen three times; what each line touches does not."""
+    rng = random.Random(stages)
+    first, second = ([rng.randrange(2**32) for _ in range(count)] for count in (stages, others))
+    both, apart, clock = list[Any](), list[Any](), np.zeros(2, dtype=np.int32)
+    one = two = 0
+    for i in range(3 * stages * others // 2):
+        one, two = one + first[i % stages], two + second[i % others]
+        both.append(((0,), clock, {7: one + two}))
+        apart.append(((0,), clock, {7: one, -7: two}))
+    assert period_of(both) is None
+    assert period_of(apart) == Period(0, stages * others)
+
+
+def test_accesses_of_a_line_to_shared_and_tensor_memory_are_traced_apart() -> None:
+    order = Order(1, 1024, 16)
+    order.traced, worker, tensor = True, order.workers[0], Shadow(Regions(64))
+    order.read(order.shared, slice(0, 4), worker, worker.index, 1, "tcgen05", 7)
+    order.write(tensor, slice(0, 4), worker, worker.index, 1, "tcgen05", 7)
+    assert sorted(worker.trail) == [-7, 7]
+    before = dict(worker.trail)
+    order.read(order.shared, slice(4, 8), worker, worker.index, 1, "tcgen05", 7)
+    assert worker.trail[7] != before[7] and worker.trail[-7] == before[-7]
 
 
 def test_who_goes_through_many_rounds_in_a_turn_is_no_sign_that_all_repeat() -> None:
@@ -173,14 +200,14 @@ def test_who_goes_through_many_rounds_in_a_turn_is_no_sign_that_all_repeat() -> 
     clock = np.zeros(3, dtype=np.int32)
     periods = Periods()
     periods.next_turn()
-    assert not any(periods.visit(4, 1, 3, [0], clock) for _ in range(60))
+    assert not any(periods.visit(4, 1, 3, ([0], clock, {})) for _ in range(60))
     repeats = False
     for turn in range(60):  # the other CTA's loop has a period of 4 rounds, one in each turn
         periods.next_turn()
-        repeats = periods.visit(4, 0, 0, [turn % 4], clock)
+        repeats = periods.visit(4, 0, 0, ([turn % 4], clock, {}))
         if repeats:
             break
-        periods.visit(4, 1, 3, [0], clock)
+        periods.visit(4, 1, 3, ([0], clock, {}))
     assert repeats and turn >= 11 and periods.found == {4: Period(0, 4)}
 
 

@@ -7,6 +7,7 @@ of the memory is quicker there than an array.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -81,7 +82,7 @@ class Worker:
             there: barriers tell it that release nothing.
         released: what the last fence released of it. likely: what other warps of its block knew when they arrived at
             the cluster's barrier without a release, None before.
-        trail: a sum over all it has read and written, if that is traced.
+        trail: by line, below 0 for tensor memory, a sum over all it has read and written there, if that is traced.
         turns: between what it waits for.
         behind: accesses that are known to be before what it does. fenced_behind: behind its fences too, where these
             are asked for. Access 0, which stands for none, is in both.
@@ -96,7 +97,7 @@ class Worker:
     met: int = 1
     alone: int = 0
     live: int = EVERY_LANE
-    trail: int = 0
+    trail: Counter[int] = field(default_factory=Counter)
     likely: Clock | None = None
     turns: Turns = field(default_factory=Turns)
     behind: set[int] = field(default_factory=lambda: {0})
@@ -120,7 +121,7 @@ class Worker:
         """Return a copy that goes on by itself."""
         return Worker(
             self.index, self.single, self.passed, self.clocks.copy(), self.released, self.time, self.met, self.alone,
-            self.live, self.trail, self.likely, self.turns.copy(), set(self.behind), set(self.fenced_behind),
+            self.live, Counter(self.trail), self.likely, self.turns.copy(), set(self.behind), set(self.fenced_behind),
         )  # fmt: skip
 
     def meet(self) -> None:

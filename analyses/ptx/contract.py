@@ -347,7 +347,7 @@ class Order:
         if kind != "barrier":
             worker.turns.work()
             if self.traced:
-                _trace(worker, cells, line)
+                _trace(worker, cells, line if memory is self.shared else -line)
         regions = memory.of(cells)
         # The warps of a warpgroup read the same one after the other, as one line of work at one time.
         before = self._multiplied.get(id(cells)) if kind == "wgmma" else None
@@ -405,13 +405,13 @@ class Order:
         ):
             return False
         worker.turns.work()
-        worker.trail += before.trail
+        worker.trail[line] += before.trail
         return True
 
     def let_peers_know(
         self, key: tuple[int, ...], operands: Sequence[tuple[Cells, list[int]]], trail: int, line: int
     ) -> None:
-        """Note what a warp of a warpgroup has read: cells with who wrote them, and what its trail grew by."""
+        """Note what a warp of a warpgroup has read: cells with who wrote them, and what its trail grew by there."""
         writers = frozenset[int]().union(*(one for _, one in operands))
         if len(self._by_peers) >= _MOST_BY_PEERS:  # peers are a few groups apart
             self._by_peers.clear()
@@ -439,7 +439,7 @@ class Order:
         """
         worker.turns.work()
         if self.traced:
-            _trace(worker, cells, line)
+            _trace(worker, cells, line if memory is self.shared else -line)
         own, to_fence = agent if kind in _IN_ORDER else -1, _TO_FENCE if kind == "load" else _NO_KINDS
         behind = worker.fenced_behind if to_fence else worker.behind
         regions = memory.of(cells)
@@ -570,10 +570,10 @@ _MATRIX = {"wgmma", "tcgen05"}
 _READS = {"ld", "store"}
 
 
-def _trace(worker: Worker, cells: Cells, line: int) -> None:
+def _trace(worker: Worker, cells: Cells, place: int) -> None:
     """Add an access to a warp's trail, so that rounds of a loop are not alike that touch other places."""
     ends = (cells.start, cells.stop) if isinstance(cells, slice) else (int(cells[0]), int(cells[-1]))
-    worker.trail += hash((line, *ends)) & 2**32 - 1
+    worker.trail[place] += hash((place, *ends)) & 2**32 - 1
 
 
 _ASYNCHRONOUS = {*_MATRIX, "store", "guess"}

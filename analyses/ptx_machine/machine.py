@@ -269,13 +269,14 @@ class Run(Words):
             self.at_once += 1
             self.tired = self.at_once == TURN  # who waits for nobody lets others go on
             if self.tired:
-                done = warp.worker.turns.now, warp.worker.trail
+                done = warp.worker.turns.now, sum(warp.worker.trail.values())
                 if done == warp.rested:  # who does nothing either goes on where all others wait
                     self.idle.add(warp.index)
                 warp.rested = done
             held = part.registers
-            held = [*(of_first(held[p]) for p in self.program.alive(at)), warp.worker.trail]
-            repeats = self.periods.visit(at, warp.rank, warp.index, held, warp.worker.clock)
+            held = [of_first(held[p]) for p in self.program.alive(at)]
+            state = held, warp.worker.clock, warp.worker.trail
+            repeats = self.periods.visit(at, warp.rank, warp.index, state)
             self.cut |= repeats and not self.apart  # else others wait for what is no part of the loops
 
     @property

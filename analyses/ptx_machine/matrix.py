@@ -48,13 +48,8 @@ def steering(i: Instruction) -> tuple[str, ...]:
         if what != "mma_async":
             return i.operands
         return tuple(one for one in i.operands[1:3] if not one.startswith("{"))
-    if what == "ld":
-        return i.operands[1:2]
-    if what in {"st"}:
-        return i.operands[:1]
-    if what == "mma":
-        return i.operands[:4]
-    return i.operands
+    known = {"ld": slice(1, 2), "st": slice(1), "mma": slice(4)}
+    return i.operands[known.get(what, slice(None))]
 
 
 def make(program: Any, i: Instruction) -> Operation:
@@ -201,7 +196,7 @@ def _multiply(program: Any, i: Instruction) -> Operation:
         order, worker = run.order, warp.worker
         key = agent, group, *found
         if not order.read_by_peers(key, worker, line):
-            trail, read, alone = worker.trail, [], False
+            trail, read, alone = worker.trail[line], [], False
             if not in_registers:
                 a = _operand(run, "wgmma", found[0], majors[0], _ROWS, bits[0], line, rank)
                 alone = a is not None and majors[0] == "K" and _reads_alone(run, warp, a, line)
@@ -214,7 +209,7 @@ def _multiply(program: Any, i: Instruction) -> Operation:
             read.append(_read(run, warp, "wgmma", b, agent, group, line))
             operands = [one for one in read if one is not None]
             if len(operands) == len(read) and not alone:
-                order.let_peers_know(key, operands, worker.trail - trail, line)
+                order.let_peers_know(key, operands, worker.trail[line] - trail, line)
         warp.open["wgmma"] = True
         sums_of = warp.sums
         if sums_of.get(sums[0]) != group:
@@ -353,10 +348,11 @@ def _free(program: Any, i: Instruction) -> Operation:
     return operation
 
 
+_ALL_STRIPS = tuple(range(TENSOR_STRIPS))
+
+
 @lru_cache(maxsize=512)
-def _columns(
-    first: int, count: int, rank: int, strips: tuple[int, ...] = tuple(range(TENSOR_STRIPS))
-) -> NDArray[np.int64]:
+def _columns(first: int, count: int, rank: int, strips: tuple[int, ...] = _ALL_STRIPS) -> NDArray[np.int64]:
     """Return the cells of a CTA's tensor memory in these columns and strips of 16 lanes."""
     columns = np.arange(first, min(first + count, TENSOR_COLUMNS)) + rank * TENSOR_STRIPS * TENSOR_COLUMNS
     found = np.concatenate([TENSOR_COLUMNS * strip + columns for strip in strips])
@@ -407,7 +403,7 @@ def _issue(program: Any, i: Instruction) -> Operation:
         majors = [MAJORS[word >> bit & 1] for bit in (15, 16)]
         time = warp.counts.get("tcgen05", 0)
         warp.counts["tcgen05"] = time + 1
-        target = units.one_address(part, *to, lanes, line) & 0xFFFF
+        lane, target = divmod(units.one_address(part, *to, lanes, line), 1 << 16)
         first = units.one_address(part, *a, lanes, line)
         second = units.one_address(part, b, 0, lanes, line)
         pair = _pair(run, warp, i)
@@ -429,12 +425,18 @@ def _issue(program: Any, i: Instruction) -> Operation:
                 message = f"sums in columns {target} to {target + held - 1}, which are not allocated"
                 order.find("tensor_memory_misused", line, message)
             program.summed.add((target, held))
-            cells = _columns(target, held, rank)
+            cells = _columns(target, held, rank, _strips(m, len(pair), lane))
             fences.check_fences(run, warp, cells, agent, "tcgen05", line)
             order.write(run.tensor, cells, worker, agent, time, "tcgen05", line)
         return None
 
     return operation
+
+
+def _strips(m: int, ctas: int, lane: int) -> tuple[int, ...]:
+    """Return the strips of lanes that sums lie in: of 64 rows of one CTA every other one (FACTS TC-27, layout F)."""
+    halves = m == 64 and ctas == 1 and lane in {0, STRIP_LANES}
+    return tuple(range(lane // STRIP_LANES, TENSOR_STRIPS, 2)) if halves else _ALL_STRIPS
 
 
 def _copy(program: Any, i: Instruction) -> Operation:
@@ -567,8 +569,7 @@ def _use_tensor(  # noqa: PLR0917
     held, key = run.program.operands, (column, count, half, warp.rank, strips)
     cells = held.get(key)
     if cells is None:  # epilogues fetch a few columns at a time, so that there are many of these
-        found = _halves(column, count, half, warp.rank, strips) if half else _columns(column, count, warp.rank, strips)
-        cells = held[key] = found
+        cells = held[key] = _halves(column, count, half, warp.rank, strips)
     agent, time = run.agent(kind, warp.index), warp.counts.get(kind, 0)
     warp.counts[kind] = time + 1
     fences.check_fences(run, warp, cells, agent, kind, line)

@@ -1,13 +1,14 @@
 """Loops whose state repeats: after which rounds, and with which period.
 
-Every register and every clock at a loop's head must be the same a period later, or have grown by the same step each
-period. Then more rounds bring nothing new, and what follows the loop depends only on where in a period it ends.
+Every register and every clock at a loop's head, and what each line has touched so far, must be the same a period later,
+or have grown by the same step each period. Then more rounds bring nothing new, and what follows the loop depends only
+on where in a period it ends.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -33,6 +34,7 @@ class Period:
         return Period(max(self.before, other.before), math.lcm(self.rounds, other.rounds))
 
 
+_State: TypeAlias = tuple[Sequence[Any], Any, Mapping[int, int]]  # registers, clock, and what was touched by line
 _Loop: TypeAlias = tuple[int, int]  # its head, and 0 in the CTA of rank 0, 1 in the others
 
 
@@ -48,7 +50,7 @@ class Periods:
     least: int = 0
     found: dict[int, Period] = field(default_factory=dict)
     _each: dict[_Loop, Period] = field(default_factory=dict)
-    _trails: dict[_Loop, list[tuple[list[Any], Any]]] = field(default_factory=dict)
+    _trails: dict[_Loop, list[_State]] = field(default_factory=dict)
     _whose: dict[_Loop, int] = field(default_factory=dict)
     _ticks: dict[_Loop, list[int]] = field(default_factory=dict)
     _tick: int = 0
@@ -58,7 +60,7 @@ class Periods:
         """Note that all warps go on in turn once more."""
         self._turns = self._turns[1], self._tick
 
-    def visit(self, head: int, rank: int, warp: int, registers: list[Any], clock: Any) -> bool:
+    def visit(self, head: int, rank: int, warp: int, state: _State) -> bool:
         """Note a state; return whether all loops that still run have been seen to repeat."""
         self._tick += 1
         loop = head, min(rank, 1)
@@ -69,7 +71,8 @@ class Periods:
         count = len(ticks)
         if loop not in self._each:
             trail = self._trails.setdefault(loop, [])
-            trail.append((registers, clock.copy()))
+            registers, clock, touched = state
+            trail.append((registers, clock.copy(), dict(touched)))
             if count not in CHECKS or count <= self.least:
                 return count > LONGEST
             period = period_of(trail)
@@ -86,15 +89,17 @@ class Periods:
         return all(one in self._each for one, held in self._ticks.items() if held[-1] > since)
 
 
-def period_of(trail: Sequence[tuple[Sequence[Any], Any]]) -> Period | None:
-    """Return when a state repeats, from registers and clocks at each round; None where it is not seen to.
+def period_of(trail: Sequence[_State]) -> Period | None:
+    """Return when a state repeats, from those at each round; None where it is not seen to.
 
     Each column must have a period that has passed three times since the first third or fifth of the rounds.
     """
     count = len(trail)
     begin, earliest = count // _FIRST, count // _EARLIEST
-    clocks = np.array([clock for _, clock in trail]).astype(np.uint64)
-    table = np.concatenate([_columns([registers for registers, _ in trail]), clocks], axis=1)
+    clocks = np.array([clock for _, clock, _ in trail]).astype(np.uint64)
+    # By line: rings of 13 and of 4 stages have periods of 26 and 8 rounds, and one sum over both has one of 104.
+    touched = np.array([[one.get(line, 0) for line in trail[-1][2]] for _, _, one in trail]).astype(np.uint64)
+    table = np.concatenate([_columns([registers for registers, _, _ in trail]), clocks, touched], axis=1)
     table = table[:, (table[begin:] != table[begin]).any(axis=0) | (table[:begin] != table[begin]).any(axis=0)]
     before, rounds = 0, 1
     for step in range(1, (count - earliest) // 3 + 1):

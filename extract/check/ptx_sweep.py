@@ -25,7 +25,7 @@ from legalsat.extract.check.ptx_failure import Failure, Values, not_understood
 from legalsat.extract.check.ptx_known import Earlier, Known, KnownRuns, Shown, Taken, closed, growing, key_of
 from legalsat.logic import round_up
 
-LEAST_ROUNDS, MOST_ROUNDS = 4, 128  # of one loop that are tried one by one
+LEAST_ROUNDS, MOST_ROUNDS = 4, 192  # of one loop that are tried one by one
 LEAST_LONG = 9  # rounds of a loop that is long
 SPREAD = 8  # rounds between two runs that show how often a head is come to in each
 LONG_SPREAD = 32  # the same where a head is come to in few of them
