@@ -33,7 +33,7 @@ DATA = Path(__file__).parent.parent / "tests" / "data"
 SETS = (
     *("texts", "with_code", "unseen", "developed", "held", "gathered"),
     *("fresh", "blind", "recent", "later", "drawn", "further", "wider", "latest", "newest", "faults", "current"),
-    "present",
+    *("present", "found"),
 )
 ELSEWHERE = ("texts", "learned")  # of which the first are asked about, and the others only learned from
 # How many reports count a report with its cause, what is told of a cause at length, and each telling, message or rule,
@@ -42,7 +42,7 @@ ELSEWHERE = ("texts", "learned")  # of which the first are asked about, and the 
 WITH_CAUSE, AS_TOLD, AS_TELLING, AS_WRITTEN = 0.5, 0.4, 0.4, 1.0
 LEAST_WEIGHED, LEAST_PAIRED = 3, 5  # documents with a word, and with a pair of words, that is weighed
 LEAST_WEIGHT = 0.25  # what is less than that is none
-SHRINK, STEPS = 0.2, 50  # of the linear model's fit
+SHRINK, STEPS = 0.1, 50  # of the linear model's fit
 SCOPE_SHRINK, SCOPE_STEPS, LEAST_IN_SCOPE, LEAST_PAIRED_IN_SCOPE = 0.3, 150, 2, 3
 FOLDS = 6
 # Of texts about something else that are asked about, held out by where they are from, so many at most are told likely

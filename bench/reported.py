@@ -41,6 +41,7 @@ SETS = (
         "faults",
         "current",
         "present",
+        "found",
     ),
     *(
         "sealed",
@@ -50,6 +51,7 @@ SETS = (
         "sealed_newest",
         "sealed_current",
         "sealed_present",
+        "sealed_found",
     ),  # which nobody who mends anything reads
 )
 NOT_MENDED_FOR = ("wider", "latest", "newest")  # but for what words say

@@ -133,7 +133,7 @@ COMPILED = [
     ("MmaF16BF16Op rejects Arch.sm_103a", "TOOL004", "another GPU"),
     ("this example must be compiled with sm_90a", "TOOL004", "another GPU"),
     ("error: CUTE_ARCH_MMA_SM90A_ENABLED is not defined in the host pass", "TOOL004", "device code"),
-    ("CUDA_EXCEPTION_17 (cluster target block not present)", "PIPE017", "has already ended"),
+    ("CUDA_EXCEPTION_17 (cluster target block not present)", "PIPE015", "not there any more"),
     ("OpError: expects the 'acc_dtype' Op parameter to be Float32 or Float16", "TCGEN001", "acc_dtype"),
 ]
 # One cause in words of several programs that no recogniser of sentences knows.

@@ -78,3 +78,45 @@ def test_what_ptxas_advises_of_every_kernel_hides_no_failure() -> None:
     beside = [one.code for one in ls.explain(advice + failure, "h200").diagnostics]
     assert beside[:1] == alone[:1]
     assert "TOOL015" in beside or len(beside) == len(alone)
+
+
+def test_what_a_cluster_lacks_has_ended_or_never_was() -> None:
+    assert [one.code for one in printed("CUDA_EXCEPTION_17, Cluster target block not present.")] == [
+        "PIPE015",
+        "PIPE017",
+    ]
+
+
+def test_an_exception_of_hsa_is_a_failed_launch() -> None:
+    text = "HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation resulted in a hardware exception. code: 0x1016"
+    assert [one.code for one in printed(text, "mi300x")] == ["CUDA719"]
+
+
+@pytest.mark.parametrize("so", ["the addresses are all 16-byte aligned", "all pointers are aligned to 16 bytes"])
+def test_what_is_said_to_be_aligned_is_no_cause(so: str) -> None:
+    assert [one.code for one in printed(f"CUDA error: an illegal memory access was encountered, {so}")] == ["CUDA700"]
+
+
+def test_what_must_be_aligned_is_a_cause() -> None:
+    assert [one.code for one in printed("ValueError: data pointer must be 16-byte aligned")] == ["TMA004"]
+
+
+def test_no_spills_are_no_cause() -> None:
+    text = "ptxas info : 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nresults are wrong since tile 2"
+    assert "TOOL015" not in {one.code for one in ls.explain(text, "h200").diagnostics}
+
+
+def test_a_kernel_that_fails_on_later_gpus_has_memory_of_another() -> None:
+    text = (
+        "CUDA error: an illegal memory access was encountered, only on GPUs other than cuda:0, where it fails at once"
+    )
+    assert [one.code for one in printed(text)] == ["TOOL020", "CUDA700"]
+
+
+def test_a_need_below_the_printed_limit_is_not_the_first_cause() -> None:
+    text = (
+        "Status::kErrorInternal in initialize(), cudaFuncSetAttribute returns an error\n"
+        "kernel SharedStorage {} bytes, GPU maximum 101376"
+    )
+    first = {need: ls.explain(text.format(need), "rtxpro6000").diagnostics[0].code for need in (87040, 107040)}
+    assert first == {87040: "TOOL004", 107040: "SMEM001"}

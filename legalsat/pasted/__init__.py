@@ -177,6 +177,8 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
             *explain_sentences(spoken, target),
         ],
     )
+    if shared_memory_suffices(even(whole)):  # whatever could not be set up, it was not for want of that
+        sentences = [one for one in sentences if one.code != "SMEM001"]
     if any(one.code == LAUNCH and not is_refused_launch(one) for one in (*shared, *sentences)):
         sentences = [one for one in sentences if not is_refused_launch(one)]
     maps = encoded_maps(whole) or printed_maps(whole)

@@ -75,7 +75,13 @@ RESULTS = (
         r"Address 0x[0-9a-fA-F]{1,16} is misaligned|CUDBG_EXCEPTION_(?:WARP|LANE)_MISALIGNED_ADDRESS|"
         r"[Mm]isaligned (?:read|write|load|store|access)",
     ),
-    Result(719, "CUDA_ERROR_LAUNCH_FAILED", "cudaErrorLaunchFailure", "unspecified launch failure"),
+    Result(
+        719,
+        "CUDA_ERROR_LAUNCH_FAILED",
+        "cudaErrorLaunchFailure",
+        "unspecified launch failure",
+        "HSA_STATUS_ERROR_EXCEPTION",
+    ),
     Result(
         720,
         "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",

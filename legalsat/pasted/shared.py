@@ -40,7 +40,7 @@ _SENTENCES = (
     r"Setting smem size to (?P<need>\d{1,9})(?=[\s\S]{0,400}(?:cudaFuncSetAttribute|Error Internal))",
     r"\bshared_?mem\w*=(?P<opt_in>\d{5,7})\b(?=[\s\S]{0,2000}(?:CUDA_ERROR_INVALID_VALUE|cudaErrorInvalidValue))",
 )
-_SHARED = re.compile(r"\bLDS\b|(?:shared|threadgroup)[ _]?mem|(?<!d)smem|shared[ _]storage|shared_memory", re.I)
+_SHARED = re.compile(r"\bLDS\b|(?:shared|threadgroup)[ _]?mem|(?<!d)smem|shared[ _]?storage|shared_memory", re.I)
 _OF_PROCESSES = re.compile(r"\bworkers?\b|/dev/shm|shm[-_]size|\bipc\b|\bpid\b", re.I)  # memory that processes share
 _FAILS = re.compile(
     r"exceed|more .{0,40}than|larger than|greater than|too (?:much|large|big|high)|not enough|insufficient|out of|"
@@ -167,11 +167,13 @@ def shared_memory_told(text: str, target: Target) -> list[str]:
 
 
 def shared_memory_suffices(text: str) -> bool:
-    """Whether an even text prints what is needed of shared memory beside a limit, which is not below it."""
+    """Whether an even text prints what is needed of shared memory and a limit, which is not below it."""
     lines = (line[:_LONGEST] for line in text.split("\n") if _is_of_shared(line))
-    needs = [need for line in islice(lines, MOST_TILES) if (need := _of_line(line)) is not None]
-    told = [(need.bytes, need.limit) for need in needs if need.bytes is not None and need.limit is not None]
-    return bool(told) and all(needed <= limit for needed, limit in told)
+    told = [need for line in islice(lines, MOST_TILES) if (need := _of_line(line)) is not None]
+    needs = [one.bytes for one in told if one.bytes is not None]
+    limits = [one.limit for one in told if one.limit is not None]
+    beside = all(one.bytes <= one.limit for one in told if one.bytes is not None and one.limit is not None)
+    return bool(needs and limits) and beside and max(needs) <= max(limits)
 
 
 def _number(word: str) -> int:

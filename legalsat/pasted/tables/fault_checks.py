@@ -134,4 +134,14 @@ FAULT_CAUSES = (
         "both in one stream; synchronise before the host reads",
         unless=r"nccl|http|token|video|audio|tcp|socket|response|log",
     ),
+    Cause(
+        "TOOL020",
+        r"(?:other than|isn't|is not|except|besides|only (?:\w+ ){0,4}(?:on|with|for)|"
+        r"(?:doesn't|does not|never|not) (?:\w+ ){0,2}(?:on|with|for)) (?:\w+ ){0,2}[`'\"]?(?:cuda|gpu|device)[: ]?0\b",
+        r"error|fail|fault|crash|illegal|wrong|only|otherwise|appear|happen",
+        "a kernel fails on any GPU but the first: it is launched on one device with the memory of another",
+        "make the device of the tensors current around the launch (torch.cuda.device(x.device), cudaSetDevice), or "
+        "show the program that GPU alone (CUDA_VISIBLE_DEVICES)",
+        unless=r"nccl|rank",
+    ),
 )

@@ -254,7 +254,14 @@ HOST_CHECKS = (
     ),
     Sentence(
         "the GPU",
-        r"CGA out-of-range|[Cc]luster (?:target )?block not present",
+        r"[Cc]luster (?:target )?block not present|CLUSTER_BLOCK_NOT_PRESENT",
+        "PIPE015",
+        "a block reaches into another one of its cluster that is not there any more",
+        "let all blocks of a cluster meet at a cluster barrier before any of them ends, those too that have no work",
+    ),
+    Sentence(
+        "the GPU",
+        r"CGA out-of-range|[Cc]luster (?:target )?block not present|CLUSTER_BLOCK_NOT_PRESENT",
         "PIPE017",
         "a copy or an arrival names a block that the cluster does not have, or that has already ended",
         "name ranks below the cluster's size alone in multicast masks and remote addresses, and let all blocks of a "

@@ -33,7 +33,10 @@ _STEP = 100  # steps of a weight in the file that make 1
 # too.
 _OTHER_FAULTS = frozenset({"CUDA715", "CUDA716"})  # which say that an address was not invalid, but something else
 _TOLD_ELSEWHERE = re.compile(r"CUDA(?!70[02]|720)\d|PROD|UNIT")
-_ADDRESS = re.compile(r"https?://\S+")
+# Addresses, and what compilers count of what there is none.
+_SAYS_NOTHING = re.compile(
+    r"https?://\S+|\b0 bytes (?:stack frame|cumulative stack size|spill (?:stores|loads)|lmem)\b"
+)
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])(?<!\bNa(?=N\b))(?<!\bNa(?=Ns\b))")
 _BETWEEN = " "  # the two words of a pair
 _WORD = re.compile(r"[a-z]{2,}")
@@ -115,7 +118,7 @@ def pairs_of(text: str) -> dict[str, str]:
 
 
 def _split(text: str) -> str:
-    return _CAMEL.sub(" ", _ADDRESS.sub(" ", text))
+    return _CAMEL.sub(" ", _SAYS_NOTHING.sub(" ", text))
 
 
 def scored(words: Iterable[str], known: Evidence, target: Target, returned: Collection[str] = ()) -> dict[str, float]:
