@@ -101,7 +101,11 @@ def _gemm(subject: Gemm, target: Target, uses: int) -> Explanation:
 
 
 def _gemm_plan(subject: GemmPlan, target: Target) -> Explanation:
-    return replace(_pipeline(subject.pipeline, target), subject=f"pipeline of {subject.operator}")
+    found = replace(_pipeline(subject.pipeline, target), subject=f"pipeline of {subject.operator}")
+    if target != subject.target:
+        return found
+    way = f"{subject.kernel}; predicted at {subject.cost.nanoseconds / 1e3:.1f} us"
+    return replace(found, way=way, derivation=tuple(step.law for step in subject.derivation))
 
 
 def _program(subject: Any, target: Target) -> Explanation:

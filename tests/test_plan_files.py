@@ -61,13 +61,15 @@ OF_KINDS: list[tuple[Any, type[ls.Plan]]] = [
 
 
 @pytest.mark.parametrize(("problem", "kind"), OF_KINDS, ids=lambda one: getattr(one, "__name__", ""))
-def test_a_plan_of_any_kind_is_read_and_explained(problem: Any, kind: type[ls.Plan], tmp_path: Path) -> None:
+def test_a_plan_of_any_kind_is_read_and_explained(
+    problem: Any, kind: type[ls.Plan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "p.json"
     plan = ls.synthesize(problem, "h200")
     plan.save(path)
     assert isinstance(plan, kind) and ls.Plan.load(path) == kind.load(path) == plan
     assert ls.check_pipeline(plan).proven and plan.cost.nanoseconds > 0 and "<" in plan._repr_html_()
-    assert main(["explain", str(path)]) == 0
+    assert main(["explain", str(path)]) == 0 and "predicted" in capsys.readouterr().out
     for _, other in OF_KINDS:
         if other is not kind:
             with pytest.raises(ls.InvalidPlan, match=rf"holds a {kind.__name__}; read it with {kind.__name__}\.load"):
