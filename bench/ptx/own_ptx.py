@@ -1,11 +1,11 @@
 """How much of what this library prints does the check of PTX prove, told nothing but the text?
 
-    python -m bench.ptx.own_ptx [--processes N] [--plans N] [--out FOLDER] [--texts FOLDER] [WORD...]  # of names
+    python -m bench.ptx.own_ptx [--processes N] [--products N] [--plans N] [--out FOLDER] [--texts FOLDER] [WORD...]
 
-Every class of products that `bench.kernels.conformance` compares, by the backends "ptx" and "cute", and the texts of
-random movements that `bench.kernels.movement_conformance` compares, in PTX: nvcc and Triton are needed, and no GPU.
-Each is checked as `legalsat check` does it. With --texts the PTX is written to a folder, or read from there if it is
-there.
+Every class of products that `bench.kernels.conformance` compares, by the backends "ptx" and "cute", or so many of each
+drawn at random (--products); and the texts of random movements that `bench.kernels.movement_conformance` compares, in
+PTX; those whose names have all words. nvcc and Triton are needed, and no GPU. Each is checked as `legalsat check` does
+it. With --texts the PTX is written to a folder, or read from there if it is there.
 
 Exit status 1 if an error is reported, or if fewer than 95 % are proven.
 """
@@ -36,10 +36,12 @@ TEXTS = "texts.json"
 Made = tuple[str, Callable[[], str]]
 
 
-def products() -> Iterator[Made]:
-    """Yield the classes of products by name, and what prints each."""
+def products(count: int | None) -> Iterator[Made]:
+    """Yield the classes of products by name, all or so many by each backend, and what prints each."""
     for backend in ("ptx", "cute"):
-        for name, (gemm, kernel) in classes(backend=backend).items():
+        found = classes(backend=backend)
+        for name in found if count is None else Random(SEED).sample(list(found), min(count, len(found))):
+            gemm, kernel = found[name]
             by_cute = partial(_by_cute, gemm, kernel)
             yield f"product by {backend}: {name}", partial(emit_ptx, gemm, kernel) if backend == "ptx" else by_cute
 
@@ -84,7 +86,8 @@ def listed(options: argparse.Namespace) -> dict[str, str]:
     if file is not None and file.exists():
         held: dict[str, str] = json.loads(file.read_text())
         return held
-    made = dict([*products(), *movements(options.plans)])
+    made = dict([*products(options.products), *movements(options.plans)])
+    made = {name: one for name, one in made.items() if all(word in name for word in options.words)}
     found: dict[str, str] = {}
     for name, text in pool.done(lambda name: made[name](), list(made), pool.limits_of(options)):
         if isinstance(text, Exception):
@@ -101,11 +104,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check all, print, and write if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*")
+    parser.add_argument("--products", type=int, help="classes by each backend; all of them when left out")
     parser.add_argument("--plans", type=int, default=PLANS)
     parser.add_argument("--texts", type=Path)
     pool.options_of(parser)
     options = parser.parse_args(arguments)
-    texts = {name: text for name, text in listed(options).items() if all(word in name for word in options.words)}
+    texts = listed(options)
     rows: dict[str, dict[str, Any]] = {}
     longest = sorted(texts.items(), key=lambda one: -len(one[1]))
     for (name, _), row in pool.done(judged, longest, pool.limits_of(options)):
