@@ -17,7 +17,7 @@ from legalsat.extract.cost.kernel_cost import kernel_cost
 from legalsat.extract.kernels.interpreted_memory import Launched
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.kernel_tiles import Tile
-from legalsat.extract.kernels.product_kernels import best_kernels, product_kernels
+from legalsat.extract.kernels.product_kernels import best_kernels, each_kernel, product_kernels
 from legalsat.extract.kernels.product_maps import extents, result_lies, source_maps
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
@@ -119,7 +119,7 @@ def test_tiles_that_share_lines_of_c_follow_each_other(name: str) -> None:
 @pytest.mark.parametrize("n", [328, 329])
 def test_products_are_right_in_that_order(n: int) -> None:
     gemm = Gemm(700, n, 72, "bf16")
-    kernel = next(one for _, one in product_kernels(gemm, H200) if one.group == 2 and one.tile[:2] == (128, 96))
+    kernel = next(one for _, one in each_kernel(gemm, H200) if one.group == 2 and one.tile[:2] == (128, 96))
     a, b = drawn_numbers(gemm, n)
     assert np.array_equal(interpret(GemmPlan(gemm, H200, kernel), a, b, clusters=3, seed=n), exact(gemm, a, b))
 
@@ -127,7 +127,7 @@ def test_products_are_right_in_that_order(n: int) -> None:
 def test_neither_is_known_to_a_text_or_a_proof(tmp_path: Path) -> None:
     """So a plan of one's own may have others, as a measurement finds them best; no order is of three tiles."""
     gemm = Gemm(72, 4097, 1024, "bf16")
-    kernel = next(one for _, one in product_kernels(gemm, H200) if not one.swapped and any(one.streamed))
+    kernel = next(one for _, one in each_kernel(gemm, H200) if not one.swapped and any(one.streamed))
     assert kernel.group == 2
     other = replace(kernel, group=8, streamed=(False, False))
     ours, others = (GemmPlan(gemm, H200, one) for one in (kernel, other))

@@ -13,7 +13,7 @@ from legalsat.analyses.protocol import typestate
 from legalsat.analyses.protocol.pipeline_unroll import unroll
 from legalsat.analyses.protocol.typestate_pairs import paired
 from legalsat.extract.kernels.kernel_program import kernel_program, printed_program
-from legalsat.extract.kernels.product_kernels import product_kernels
+from legalsat.extract.kernels.product_kernels import each_kernel
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.program.kernel_text import program_lines
 from legalsat.program.pipeline import (
@@ -45,17 +45,21 @@ PRODUCTS = (
 def classes() -> dict[str, ProductKernel]:
     """Return one kernel of each class: how it multiplies, stores, shares and splits."""
     found: dict[str, ProductKernel] = {}
+
+    def named(one: ProductKernel) -> str:
+        words = [
+            "ping-pong" if one.ping_pong else f"{one.warpgroups} consumers",
+            *(["overlapped"] if one.overlapped else []),
+            f"realign {one.realign}",
+            f"store {one.store}",
+            f"cluster {one.cluster[0]}x{one.cluster[1]}",
+            f"split {min(one.split, 3)}",
+        ]
+        return ", ".join(words)
+
     for product in PRODUCTS:
-        for _, one in product_kernels(product, H200):
-            words = [
-                "ping-pong" if one.ping_pong else f"{one.warpgroups} consumers",
-                *(["overlapped"] if one.overlapped else []),
-                f"realign {one.realign}",
-                f"store {one.store}",
-                f"cluster {one.cluster[0]}x{one.cluster[1]}",
-                f"split {min(one.split, 3)}",
-            ]
-            found.setdefault(", ".join(words), one)
+        for _, one in each_kernel(product, H200, lambda one: named(one) not in found):
+            found[named(one)] = one
     return found
 
 
@@ -93,7 +97,7 @@ def test_a_program_that_lacks_an_operation_is_not_proven(kind: str) -> None:
 
 def test_two_ctas_stand_for_all_of_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against the whole cluster, operation by operation taken away: the same verdicts and codes."""
-    kernel = next(one for _, one in product_kernels(PRODUCTS[1], H200) if one.split == 3)
+    kernel = next(one for _, one in each_kernel(PRODUCTS[1], H200) if one.split == 3)
     program = kernel_program(replace(kernel, stages=2), 2)
     assert (program.cluster, paired(program).cluster) == (3, 2)
     broken = [program, *(one for _, one in faults(program, every=5))]
@@ -105,13 +109,13 @@ def test_two_ctas_stand_for_all_of_a_split(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_ctas_that_differ_or_reach_each_other_are_not_paired() -> None:
-    kernel = next(one for _, one in product_kernels(PRODUCTS[1], H200) if one.split == 3)
+    kernel = next(one for _, one in each_kernel(PRODUCTS[1], H200) if one.split == 3)
     program = kernel_program(replace(kernel, stages=2), 2)
     first = program.roles[1]
     assert first.ctas == (0,)
     alone = replace(program, roles=(program.roles[0], replace(first, body=without(first.body, 3)), *program.roles[2:]))
     assert paired(alone) == alone
-    shared = next(one for _, one in product_kernels(PRODUCTS[0], H200) if one.cluster_blocks > 1)
+    shared = next(one for _, one in each_kernel(PRODUCTS[0], H200) if one.cluster_blocks > 1)
     assert paired(kernel_program(shared, 2)) == kernel_program(shared, 2)
 
 
@@ -133,7 +137,7 @@ def test_consumers_in_turn_go_on_where_the_other_got_to() -> None:
 
 
 def test_a_program_is_told_once_for_all_consumers_and_ctas() -> None:
-    kernel = next(one for _, one in product_kernels(PRODUCTS[1], H200) if one.split == 3 and one.warpgroups == 2)
+    kernel = next(one for _, one in each_kernel(PRODUCTS[1], H200) if one.split == 3 and one.warpgroups == 2)
     told = dict(program_lines(printed_program(kernel, 2)))
     assert list(told) == ["one thread", "all warps", "consumers i = 0, 1, 4 warps each", "producer, one thread"]
     consumers = told["consumers i = 0, 1, 4 warps each"]

@@ -34,7 +34,7 @@ from legalsat.backends.cute.compile import OPTIONS, headers, nvcc, nvcc_version
 from legalsat.backends.cute.product import emit
 from legalsat.backends.ptx.persistent import emit as emit_ptx
 from legalsat.backends.triton.product_program import compiled, program_for
-from legalsat.extract.kernels.product_kernels import product_kernels
+from legalsat.extract.kernels.product_kernels import each_kernel
 from legalsat.extract.moved.relayouts import ways_of
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.grouped import GroupedGemm
@@ -91,11 +91,14 @@ def classes(products: tuple[Gemm, ...] = PRODUCTS, backend: str = "cute") -> Cla
     found: Classes = {}
     refusal = refusal_of(backend)
     for gemm in products:
-        for _, kernel in product_kernels(gemm, target("h200")):
-            name = ", ".join([name_of(kernel), *types_of(gemm)])
-            way = None if name in found else next((one for one in ways_of(kernel) if not refusal(gemm, one)), None)
+
+        def named(kernel: ProductKernel, gemm: Gemm = gemm) -> str:
+            return ", ".join([name_of(kernel), *types_of(gemm)])
+
+        for _, kernel in each_kernel(gemm, target("h200"), lambda kernel: named(kernel) not in found):
+            way = next((one for one in ways_of(kernel) if not refusal(gemm, one)), None)
             if way is not None:
-                found[name] = gemm, replace(way, slices=min(way.slices, SLICES))
+                found[named(kernel)] = gemm, replace(way, slices=min(way.slices, SLICES))
     return found
 
 

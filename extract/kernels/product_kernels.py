@@ -6,7 +6,7 @@ shared memory, or tiles that are not full. Every map of a kernel returned is leg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -52,8 +52,13 @@ def product_kernels(gemm: Gemm, target: Target, most: int | None = None) -> list
     return list(islice(each_kernel(gemm, target), most))
 
 
-def each_kernel(gemm: Gemm, target: Target) -> Iterator[tuple[float, ProductKernel]]:
-    """Yield what `product_kernels` returns; forms whose bound says that they come later are solved later."""
+def each_kernel(
+    gemm: Gemm, target: Target, wanted: Callable[[ProductKernel], bool] = lambda kernel: True
+) -> Iterator[tuple[float, ProductKernel]]:
+    """Yield what `product_kernels` returns, if it is `wanted`, which is asked ahead of the maps' rules.
+
+    Forms whose bound says that they come later are solved later.
+    """
     one, products = multiplied(gemm, target), Products.of([gemm], target)
     if one is None:
         return
@@ -65,7 +70,7 @@ def each_kernel(gemm: Gemm, target: Target) -> Iterator[tuple[float, ProductKern
         else:
             time, _, table, row, rows = heappop(found)
             kernel = table.kernel(row)
-            if _legal(gemm, kernel, target):
+            if wanted(kernel) and _legal(gemm, kernel, target):
                 yield time, for_extents(kernel, gemm)
         if (following := next(rows, None)) is not None:
             heappush(found, (*following, rows))
