@@ -14,6 +14,7 @@ from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.program import compile_kernel
 from legalsat.cli import main
+from legalsat.extract.check import ptx_least
 from legalsat.extract.check.ptx_least import MOST_ROUNDS
 from legalsat.extract.check.ptx_names import title_of
 from legalsat.extract.check.ptx_sweep import Sweep
@@ -48,6 +49,13 @@ def test_a_kernel_that_breaks_for_few_rounds_only_is_proven_from_there(least: in
 def test_that_many_rounds_are_no_small_launch() -> None:
     found = only(needs(MOST_ROUNDS + 1))
     assert found.findings and not found.conditions
+
+
+def test_where_larger_launches_take_too_long_to_try_nothing_is_called_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ptx_least, "_PROBE_WORK", 20)
+    found = only(needs(1))
+    assert not found.findings and not found.proven
+    assert any("small launches alone" in one.reason for one in found.unproven)
 
 
 def test_two_parameters_may_both_have_to_be_large_enough() -> None:

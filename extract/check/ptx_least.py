@@ -117,7 +117,7 @@ def _from(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     sweep, work, runs, reached = first, first.work, first.runs, program.reached
     found: dict[str, Precondition] = {}
     shared: dict[str, Precondition] = {}
-    seen, earlier = first.excused, first.earlier
+    seen, earlier, cut = first.excused, first.earlier, False
     for number in range(_SWEEPS):
         if not sweep.failing or (not sweep.findings and not sweep.missed):
             break
@@ -130,7 +130,7 @@ def _from(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
         if not more:
             more = search.preconditions(found)
             found |= more
-        work, runs = work + search.work, runs + search.runs
+        work, runs, cut = work + search.work, runs + search.runs, cut or search.cut
         program.forget()
         if not more or work > most:
             break
@@ -155,6 +155,8 @@ def _from(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     first.work, first.runs = work, runs
     if first.late or work > most:
         _leave_open_what_is_small(first, known=bool(found or shared))
+    elif cut and len(first.failing) < len(first.ran):  # some are right, so that others may be too small
+        _leave_open_what_is_small(first, known=False)
     return first, ()
 
 
@@ -231,6 +233,7 @@ class _Search:
     def __init__(self, sweep: Sweep, boxes: dict[str, int], most: int) -> None:
         self.sweep, self.boxes, self.most = sweep, boxes, most
         self.work = self.runs = 0
+        self.cut = False  # whether a probe took too long to tell
         self._known: dict[tuple[tuple[str, int], ...], bool] = {}
         self._reached = set[int]()
 
@@ -386,6 +389,7 @@ class _Search:
         self.work += probe.work
         self.runs += probe.runs
         right = ended and not probe.findings
+        self.cut |= not (ended or probe.findings or probe.zeros)
         if right and known is not None:
             self._reached |= program.covered_in(known.ways)
         return right
