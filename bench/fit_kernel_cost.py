@@ -2,9 +2,11 @@
 
     python -m bench.fit_kernel_cost dense.json [more.json ...] --of LAUNCH STORED_BY_THREADS [--folds 5] [--steps 40]
 
-Files are those of `bench.gpu.dense run`. What is made small is the mean of the squared logarithm of predicted over
-measured time, each product counted once, by steps along one constant after the other. With folds, products are also
-predicted by constants that were fitted without them. Nothing is written: constants are set by hand, with what was seen.
+Files are those of `bench.gpu.dense run` and of `bench.gpu.members run`; of the latter those kernels that are listed
+today. Without constants it says how far predictions are off, by what is done to operands. What is made small is the
+mean of the squared logarithm of predicted over measured time, each product counted once, by steps along one constant
+after the other. With folds, products are also predicted by constants that were fitted without them. Nothing is written:
+constants are set by hand, with what was seen.
 """
 
 from __future__ import annotations
@@ -14,19 +16,24 @@ import json
 import math
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.gpu.dense import MOST_LISTED
 from bench.gpu.gemm import shape_of
 from bench.gpu.gemm_shapes import product_of
+from bench.gpu.member_cases import operator_of
 from legalsat.extract.cost import kernel_cost
 from legalsat.extract.cost.kernel_columns import KernelColumns
 from legalsat.extract.cost.kernel_cost import Products, kernel_times
+from legalsat.extract.kernels.product_kernels import each_kernel
+from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import Target, target
 
 FACTORS = (1.3, 1.1, 1.03, 1.01)  # of a step
@@ -52,10 +59,13 @@ class Timed:
 
 
 def timed_in(file: Path) -> list[Timed]:
-    """Return what a file of `bench.gpu.dense` has, predicted for the GPU that it was timed on."""
+    """Return what a file has, predicted for the GPU that it was timed on."""
     report, found = json.loads(file.read_text(encoding="utf-8")), list[Timed]()
     gpu = target("h100" if "H100" in report["machine"]["gpu"] else "h200")
     for row in report["rows"]:
+        if "candidates" in row:
+            found += filter(None, [_of_members(row, gpu)])
+            continue
         numbers = [_told(row["kernels"][name]) | row["numbers"][name] for name in row["us"]]
         if not numbers:
             continue
@@ -66,6 +76,19 @@ def timed_in(file: Path) -> list[Timed]:
         products = Products.of([product_of(shape_of(row))], gpu)
         found.append(Timed(products, kernels, gpu, 1000 * np.array(list(row["us"].values()))))
     return found
+
+
+def _of_members(row: dict[str, Any], gpu: Target) -> Timed | None:
+    """Return the kernels of a batch or of groups that are listed by the words of those that were timed."""
+    operator, found = operator_of(row), dict[str, ProductKernel]()
+    told = {one["kernel"]: row["us"][str(n)] for n, one in enumerate(row["candidates"]) if str(n) in row["us"]}
+    for _, kernel in islice(each_kernel(operator, gpu), MOST_LISTED):
+        if (words := str(kernel)) in told:
+            found.setdefault(words, kernel)
+        if len(found) == len(told):
+            break
+    times = 1000 * np.array([told[words] for words in found])
+    return Timed(Products.of([operator], gpu), KernelColumns.of([*found.values()]), gpu, times) if found else None
 
 
 def _told(words: str) -> dict[str, bool]:
@@ -127,6 +150,28 @@ def said(timed: Sequence[Timed], constants: Mapping[str, float]) -> str:
     return f"off by {mean:.4f}, {high:.4f} of the measured time in the mean, choices {best:.4f} of the best"
 
 
+def by_form(timed: Sequence[Timed]) -> Iterator[str]:
+    """Yield how far predictions are off for kernels that do alike with operands."""
+    forms = np.concatenate([_forms(one.kernels) for one in timed])
+    off = np.concatenate([one.off for one in timed])
+    for form in np.unique(forms):
+        mine = off[forms == form]
+        mean, high = math.exp(float(np.mean(np.abs(mine)))), math.exp(float(np.mean(mine)))
+        yield f"  {form:28} {len(mine):5} kernels, off by {mean:.4f}, {high:.4f} of the measured time in the mean"
+
+
+def _forms(kernels: KernelColumns) -> NDArray[np.str_]:
+    """Return what is done to operands, by the words of kernels."""
+    ways = {
+        "A realigned in registers": kernels.in_registers,
+        "A phase-shifted along K": kernels.phases > 1,
+        "B in phases of K": kernels.slides > 0,
+        "aligned in shared memory": kernels.aligned_a | kernels.aligned_b,
+        "padded or transposed first": kernels.relaid_a | kernels.relaid_b,
+    }
+    return np.select([*ways.values()], [*ways], "as operands lie")
+
+
 def main() -> int:
     """Fit, and say what was found."""
     parser = argparse.ArgumentParser(prog="python -m bench.fit_kernel_cost")
@@ -140,6 +185,7 @@ def main() -> int:
     print(f"{len(timed)} products, {sum(len(one.nanoseconds) for one in timed)} kernels")
     print("as it is:", said(timed, now))
     if not asked.of:
+        print(*by_form(timed), sep="\n")
         return 0
     found = fitted(timed, asked.of, asked.steps)
     print("fitted:  ", said(timed, found))

@@ -15,6 +15,7 @@ from bench.kernels.interpreted import drawn_numbers, exact
 from legalsat.analyses.protocol.typestate import check
 from legalsat.backends.lacking import require_rows
 from legalsat.errors import LegalSatError
+from legalsat.extract.cost.kernel_columns import KernelColumns
 from legalsat.extract.kernels.interpreted_memory import Launched
 from legalsat.extract.kernels.interpreter import interpret
 from legalsat.extract.kernels.kernel_program import kernel_program
@@ -174,3 +175,21 @@ def test_other_backends_name_what_they_lack() -> None:
     gemm, kernel = one_of_each()[0]
     with pytest.raises(LegalSatError, match=r"triton has no row for .*, and cute has one"):
         require_rows("triton", gemm, kernel)
+
+
+@pytest.mark.parametrize("m", [40, 577, 1024])
+def test_share_of_rows_that_tiles_of_a_phase_fetch(m: int) -> None:
+    """Phase by phase: every cluster's tiles have rows of one, and the last of them fewer than they may."""
+    gemm = batch_of((m, 64, 577), "KM")
+    kernels = [one for _, one in product_kernels(gemm, H100)]
+    assert any(one.realign == "tiles" for one in kernels)
+    filled = KernelColumns.of(kernels).filled(np.array([[m]]))[0]
+    for one, share in zip(kernels, filled, strict=True):
+        if one.realign != "tiles":
+            assert share == 1
+        elif not one.swapped:
+            phases = [len(range(phase, m, one.phases)) for phase in range(one.phases)]
+            high = one.tile[0] * one.cluster[0]
+            fetched = sum(min(high, rows - done) for rows in phases for done in range(0, rows, high))
+            tiles = one.phases * len(range(0, max(phases), high))
+            assert share == pytest.approx(fetched / (tiles * high))

@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 import legalsat as ls
 from bench.kernels.conformance import classes
-from bench.kernels.registers import Compared, compared
+from bench.kernels.registers import compared
 from legalsat.analyses.sass.roles import RoleRegisters, highest, role_registers
 from legalsat.analyses.sass.text import parse
 from legalsat.backends.cute.compile import CompilationFailed, headers, nvcc
-from legalsat.backends.cute.product import emit
 from legalsat.backends.ptx.disassemble import disassembler
 from legalsat.extract.kernels.kernel_program import printed_program
 from legalsat.extract.kernels.product_kernels import product_kernels
-from legalsat.extract.kernels.registers import SPREAD, predicted, solved
+from legalsat.extract.kernels.registers import SPREAD, UNUSED, Work, of_consumers, of_producer, solved
 from legalsat.program.kernel import Parts, ReadPeers, ReadRows, Tiles, every
 from legalsat.program.pipeline import UseSums
 from legalsat.targets import target
@@ -122,10 +121,10 @@ PRODUCTS = (
 def test_every_kernel_has_what_it_is_predicted_to_use(gemm: ls.Gemm) -> None:
     """Both roles, and all accumulators fit with what the program keeps beside them: fragments, or the tile before."""
     for _, kernel in product_kernels(gemm, H200):
-        size = gemm.out_dtype.bytes
-        consumer, producer = predicted(kernel, size)
-        assert consumer <= kernel.registers[0]
-        assert producer <= kernel.registers[1]
+        size, work = gemm.out_dtype.bytes, Work.of(kernel)
+        consumer, producer = int(of_consumers(work, size, kernel.overlapped > 0)), int(of_producer(work))
+        assert consumer <= kernel.registers[0] - UNUSED
+        assert producer <= kernel.registers[1] - UNUSED
         assert not any(given % 8 for given in kernel.registers)
         assert 128 * kernel.blocks * (kernel.warpgroups * kernel.registers[0] + kernel.registers[1]) <= 65536
         program = printed_program(kernel, size)
@@ -158,8 +157,7 @@ def test_few_kernels_compiled() -> None:
         "C by tma, 2 consumers, overlapped epilogue",
         "C by sums, 1 consumer, split 2, A realigned in registers",
     )
-    texts = {emit(*every_class[name]): every_class[name] for name in names}
-    found: list[Compared] = [*compared(texts)]
+    found = [one for _, one in compared(("class", *every_class[name]) for name in names)]
     assert len(found) == len(names)
     for one in found:
         assert not one.spills, one.name

@@ -115,6 +115,38 @@ class KernelColumns:
         """Columns from a tile to the next one along n."""
         return np.asarray(self.columns - self.lap)
 
+    def tiles_down(self, m: Numbers) -> Numbers:
+        """Return how many clusters' tiles cover so many rows, each phase's by itself."""
+        return np.asarray(self.phases * np.ceil(np.ceil(m / self.phases) / (self.rows * self.down)))
+
+    def filled(self, m: Numbers) -> Numbers:
+        """Return which share of the rows of tiles that have one phase there is: nothing is fetched of the others.
+
+        The fewer rows a phase has the less, as of small members of a batch. It is 1 of tiles that have all phases,
+        whose last rows alone may be beyond.
+        """
+        rows = self.tiles_down(m) * self.rows * self.down
+        return np.asarray(np.where(self.phases > 1, m / rows, 1.0))
+
+    def waves(
+        self, extents: tuple[Numbers, Numbers], along: tuple[Numbers, Numbers], at_once: Numbers
+    ) -> tuple[Numbers, Numbers]:
+        """Return of how many rows of A and of B tiles are, wave after wave: clusters that run at once share some.
+
+        Args:
+            extents: of what is computed.
+            along: clusters' tiles.
+            at_once: clusters.
+        """
+        clusters, slices = along[0] * along[1], self.slices
+        active, waves = np.minimum(clusters, at_once), np.maximum(1.0, clusters / at_once)
+        strip = np.minimum(self.group, along[0])
+        strips = np.maximum(1.0, active / (strip * along[1]))
+        rows = np.minimum(slices * extents[0], strips * strip * self.rows * self.down)
+        columns = np.minimum(along[1], np.ceil(active / strip)) * self.step * self.across
+        of_slices = np.clip(strips * strip / (along[0] / slices), 1, slices)  # whose columns are read at once
+        return waves * rows / slices, waves * np.minimum(extents[1], columns) * of_slices / slices
+
     def tiles_along(self, n: Numbers) -> Numbers:
         """Return how many clusters' tiles cover so many columns."""
         return np.asarray(np.ceil(np.maximum(1, n - self.lap) / (self.step * self.across)))

@@ -354,7 +354,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
         groups > 0, REALIGNED_GROUPED + REALIGNED_GROUPED_COLUMNS / columns, REALIGNED + REALIGNED_COLUMNS / columns
     )
     cycles = rows * kernels.summed * depth * size / 4096 * _slower(target) * np.where(in_registers, through, 1.0)
-    requested = _requested(kernels, (first, second)) * depth * size
+    requested = _requested(kernels, m, (first, second)) * depth * size
     waited = np.where(groups > 0, LOAD_GROUPED, np.where(in_registers, REALIGNED_LOAD, 1.0))
     load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) * waited
     shared, b_alone = down * across > 1, in_registers & (down > 1) & (across == 1)
@@ -407,7 +407,7 @@ def _along(extents: tuple[Numbers, Numbers], kernels: KernelColumns, groups: Num
     """
     (m, n), swapped = extents, kernels.swapped
     rows, columns = kernels.rows * kernels.down, kernels.columns * kernels.across
-    down = kernels.slices * kernels.phases * _ceil(_ceil(m, kernels.phases), rows)
+    down = kernels.slices * kernels.tiles_down(m)
     own_m, own_n = np.minimum(groups, m), np.minimum(groups, n)
     cut_m, cut_n = m / rows + UNFILLED * own_m, np.maximum(n / columns + UNFILLED * own_n, own_n)
     of_rows = groups > 0
@@ -433,16 +433,17 @@ def _relayouts(
     return np.asarray(found - RELAID_BESIDE * (several > 1), np.float64)
 
 
-def _requested(kernels: KernelColumns, crossed: tuple[Numbers, Numbers]) -> Numbers:
-    """Return what a CTA requests in a turn, in lines of a k-tile's bytes.
+def _requested(kernels: KernelColumns, m: Numbers, crossed: tuple[Numbers, Numbers]) -> Numbers:
+    """Return what a CTA requests in a turn on the average, in lines of a k-tile's bytes.
 
     Lines of several spans cross fewer of the cache's for each of them.
 
     Args:
         kernels: of one class.
+        m: rows of what is computed.
         crossed: what is requested of A and of B beyond their bytes, of those, where they are not laid out anew.
     """
-    of_a = kernels.rows / kernels.across, kernels.relaid_a, kernels.spans_a, crossed[0]
+    of_a = kernels.rows * kernels.filled(m) / kernels.across, kernels.relaid_a, kernels.spans_a, crossed[0]
     of_b = kernels.loaded / kernels.down, kernels.relaid_b, kernels.spans_b, crossed[1]
     found: Any = sum(own * (1 + more * ~relaid / spans) for own, relaid, spans, more in (of_a, of_b))
     return np.asarray(found, np.float64)
@@ -501,7 +502,7 @@ def _read(
     of_b = np.where(groups > 0, np.minimum(of_b, m), of_b)  # as many groups have rows at most
     extents, different = (np.where(swapped, n, m), np.where(swapped, m, n)), (of_a, of_b)
     found: Any = 0.0
-    for side, many in enumerate(_waves(extents, kernels, along, at_once)):
+    for side, many in enumerate(kernels.waves(extents, along, at_once)):
         whole = extents[side] * k * products.size
         lost = 1 / (1 + (KEPT_SHARE * cache / whole) ** 2)  # what L2 does not keep is read for each wave
         again = np.where(groups > 0, 0.0, np.maximum(0.0, many * k * products.size - whole) * lost)
@@ -567,27 +568,6 @@ def _narrow_boxes(kernels: KernelColumns, result_size: Numbers) -> tuple[Numbers
     longer = longer + twice * (LINE * _ceil(width, LINE) / width - 1)
     more = more + twice * NARROW_BOXES[LINE // 2][1]
     return np.asarray(longer, np.float64), np.asarray(more, np.float64)
-
-
-def _waves(
-    extents: tuple[Numbers, Numbers], kernels: KernelColumns, along: tuple[Numbers, Numbers], at_once: Numbers
-) -> tuple[Numbers, Numbers]:
-    """Return of how many rows of A and of B tiles are, wave after wave: clusters that run at once share some.
-
-    Args:
-        extents: of what is computed.
-        kernels: of one class.
-        along: clusters' tiles.
-        at_once: clusters.
-    """
-    clusters, slices = along[0] * along[1], kernels.slices
-    active, waves = np.minimum(clusters, at_once), np.maximum(1.0, clusters / at_once)
-    strip = np.minimum(kernels.group, along[0])
-    strips = np.maximum(1.0, active / (strip * along[1]))
-    rows = np.minimum(slices * extents[0], strips * strip * kernels.rows * kernels.down)
-    columns = np.minimum(along[1], _ceil(active, strip)) * kernels.step * kernels.across
-    of_slices = np.clip(strips * strip / (along[0] / slices), 1, slices)  # whose columns are read at once
-    return waves * rows / slices, waves * np.minimum(extents[1], columns) * of_slices / slices
 
 
 def _norm(power: float, *parts: Numbers) -> Numbers:

@@ -62,7 +62,6 @@ OVERLAPPED_STAGES = 4
 REALIGNED_STAGES, REALIGNED_SHARED_STAGES = 8, 5
 FEW_STAGES, BUFFERS = 5, 2  # fewer gain by one more; through which C leaves by boxes otherwise
 SHARED = 4  # where a table's rest has bytes of shared memory
-SCALES_OF_ROWS = 16  # registers a thread
 SLICE_TURNS = 8  # k-tiles of a slice at least: a tile is stored during the first of the next one's
 SLID_TURNS = OVERLAPPED_STAGES + 1  # likewise, of a slice's part of each phase of k
 MOST_CUTS = 10000  # of a form
@@ -167,6 +166,7 @@ class Asked(NamedTuple):
     aligned_a: Numbers
     aligned_b: Numbers
     clipped: Numbers
+    loose: Numbers
     rows: Numbers
     columns: Numbers
     warpgroups: Numbers
@@ -303,12 +303,31 @@ def _solved(asked: Asked, one: ProductClass, target: Target) -> Solved:
     phases = np.where(asked.registers, np.maximum(8, asked.alike), np.where(asked.tiles | asked.slid, asked.alike, 1))
     turns = np.where(asked.slid, -(-one.turns // phases), one.turns)
     starts = np.where(asked.registers, starts_of_rows(phases), 0)
-    own = rows // BLOCK_ROWS // np.where(asked.ping_pong, 1, warpgroups)  # blocks of a consumer
     alone = asked.down * asked.across * asked.split == 1
-    by_threads = _by_rows(asked) | (asked.by_columns > 0)
-    work = Work(own, summed, starts, asked.split, alone, asked.sums, by_threads, aligning)
-    scales = SCALES_OF_ROWS * one.by_rows
-    accumulators, consumers, producer = _on_unit(asked, work, result_size, scales, target)
+    work = Work(
+        blocks=rows // BLOCK_ROWS // np.where(asked.ping_pong, 1, warpgroups),
+        columns=summed,
+        starts=starts,
+        split=asked.split,
+        down=asked.down,
+        across=asked.across,
+        sliced=asked.slices > 1,
+        sums=asked.sums,
+        rows=_by_rows(asked),
+        turned=asked.turned,
+        by_columns=asked.by_columns,
+        phased=asked.tiles * (asked.alike > 1),
+        slides=asked.slid,
+        lies_across=asked.mn_a,
+        lines=asked.aligned_a * (1 - asked.mn_a) + asked.aligned_b * (1 - asked.mn_b),
+        spans=asked.aligned_a * asked.mn_a + asked.aligned_b * asked.mn_b,
+        loose=asked.loose,
+        batch=one.batch > 0 and not one.groups,
+        grouped=one.ragged == "m",
+        clipped=asked.clipped,
+        scaled=one.by_rows,
+    )
+    accumulators, consumers, producer = _on_unit(asked, work, result_size, target)
     # Of lines that are aligned a cluster shares out boxes of their own, and of those across k parts along k.
     whole_a = asked.mn_a | asked.aligned_a
     unit = np.where(asked.mn_a, span, np.where(asked.aligned_a, WIDE_BOX, LEAST_BOX))
@@ -343,7 +362,7 @@ def _solved(asked: Asked, one: ProductClass, target: Target) -> Solved:
     fewer = (room - groups - output // 2) // stage > stages
     more = (asked.boxed + asked.turned > 0) & (stages < np.minimum(provable, FEW_STAGES)) & fewer
 
-    kept = of_consumers(work, result_size, overlapped=True) + scales + SPREAD <= consumers
+    kept = of_consumers(work, result_size, overlapped=True) + SPREAD <= consumers
     busy = asked.ping_pong + asked.sums + asked.registers + accumulators
     overlapped = kept * (busy == 0) * _overlapped(turns, asked.slid > 0)
     of_row = (loaded, phases, accumulators, consumers, producer, overlapped)
@@ -359,25 +378,23 @@ def _issued(asked: Asked, one: ProductClass, target: Target) -> Numbers:
     return legal
 
 
-def _on_unit(
-    asked: Asked, work: Work, result_size: Numbers, scales: int, target: Target
-) -> tuple[Numbers, Numbers, Numbers]:
+def _on_unit(asked: Asked, work: Work, result_size: Numbers, target: Target) -> tuple[Numbers, Numbers, Numbers]:
     """Return accumulators in tensor memory, and registers of consumers and of the producer: 0 where there are too few.
 
     Args:
         asked: of forms and cuts.
         work: what decides registers where consumers keep accumulators.
         result_size: bytes of an element that is stored.
-        scales: registers of theirs.
         target: the GPU.
     """
     rows, summed, warpgroups = asked.rows, asked.summed, asked.warpgroups
+    aligning = (asked.aligned_a | asked.aligned_b) > 0
     if target.tcgen05 is not None:
         accumulators = np.minimum(TENSOR_ACCUMULATORS, target.tcgen05.columns // (rows // ISSUED_ROWS * summed))
         by_threads = asked.boxed == 0
-        return accumulators, *fetching(summed, by_threads, warpgroups, target, of_producer(work), work.aligning > 0)
-    mending = work.aligning | asked.clipped
-    wanted = of_consumers(work, result_size, overlapped=False) + scales
+        return accumulators, *fetching(summed, by_threads, warpgroups, target, of_producer(work), aligning)
+    mending = aligning | asked.clipped
+    wanted = of_consumers(work, result_size, overlapped=False)
     consumers, producer = solved(wanted, of_producer(work), warpgroups, asked.blocks, target, mending)
     fits = summed // 2 + INSTRUCTION <= launched_registers(warpgroups + mending, asked.blocks, target)
     return np.zeros_like(rows), consumers * fits, producer
@@ -414,6 +431,7 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
         *(first == "transpose" for first in form.relayouts),
         *form.aligned,
         form.clipped,
+        any(form.loose),
     )
 
 

@@ -28,6 +28,7 @@ SPREAD = 8  # what the compiler may use beyond a prediction: asked where nothing
 SETS = 2  # of fragments, which take turns
 FRAGMENT = 4  # words of A of an instruction, a thread
 STEPS = ROW_BYTES // 32  # instructions along k of a k-tile
+WIDE_ROW = 384  # bytes of a tile's row of C of which each of eight lanes has four granules at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +37,62 @@ class Beside:
 
     Attributes:
         accumulator: below it: addresses, ring state and coordinates. The compiler puts it at R24.
-        held: beside an accumulator and what is held of the tile before. rank: more, for other CTAs' barriers.
-        block: more for each block of 64 rows but the first, whose rows of C lie elsewhere.
-        rows: beside sums that leave by rows: addresses in C and in shared memory, both ends of a row.
+        boxes, turned, columns, rows: beside an accumulator and what is held of the tile before, by how that leaves.
+        lay: beside sums that leave by rows: addresses in C and in shared memory, both ends of a row. turn: by columns.
         peers: beside sums that are read of all CTAs that split k.
         realigned: beside fragments and where rows of A start.
+        apart: more for sums that threads store then, as rows of a phase are no neighbours in C.
+        sliding: more for sums that slide by what members that begin anywhere say. phased: more for what is held where
+            tiles of one phase leave by wide rows.
+        freely: what the compiler takes more where it may, since it keeps addresses that it would work out again
+            otherwise: of rows of phases that are not turned, of tiles that a lone consumer turns, of wide rows, and
+            again where a lone consumer stores those. member: likewise, for boxes and rows of a batch.
+        scales: of rows and columns, or fewer of narrow tiles.
         producer: the tile scheduler, ring state, coordinates, most of them in uniform registers.
-        shares: more, where others load or share the tile: what depends on the rank is in no uniform register.
-        phases: more, where a CTA with a rank loads rows of A by many maps.
-        lines: more, where lines that are aligned are loaded by many maps.
+        shares: more, where others load or share the tile, or a warpgroup mends it: what depends on the rank is in no
+            uniform register. both: more, where they do along m and n.
+        batch: more for a member's coordinates. across: more for boxes of A that lie across k and are shared out along
+            n alone.
+        cleared: more for groups along k that are cleared.
+        slides: more, where CTAs with a rank load phases of k.
+        phases: more, where CTAs with a rank load rows of A of all phases. alone: more, where each loads all by itself.
+        slices: more, where these are cut into slices of k. starts: more, where their members begin anywhere, of which
+            are those of both clusters' axes. weights: more, where each group's do.
+        lines: at least, for lines along k that are aligned, of which each has a map. operands: more for both operands'.
+        spans: more for lines across k. anywhere: more for lines of members that begin anywhere.
     """
 
     accumulator: int = 24
-    held: int = 20
-    rank: int = 2
-    block: int = 5
-    rows: int = 32
+    boxes: int = 23
+    turned: int = 14
+    columns: int = 22
+    rows: int = 26
+    lay: int = 36
+    turn: int = 25
     peers: int = 23
-    realigned: int = 16
-    producer: int = 12
-    shares: int = 16
-    phases: int = 12
-    lines: int = 36
+    realigned: int = 20
+    apart: int = 12
+    sliding: int = 22
+    phased: int = 7
+    freely: int = 12
+    member: int = 5
+    scales: int = 16
+    producer: int = 13
+    shares: int = 15
+    both: int = 7
+    batch: int = 3
+    across: int = 4
+    cleared: int = 4
+    slides: int = 13
+    phases: int = 6
+    alone: int = 10
+    slices: int = 4
+    starts: int = 16
+    weights: int = 28
+    lines: int = 40
+    operands: int = 23
+    spans: int = 8
+    anywhere: int = 24
 
 
 BESIDE = Beside()
@@ -70,33 +105,65 @@ class Work:
     Attributes:
         blocks: of 64 rows that a consumer multiplies. columns: of an accumulator.
         starts: words that say where rows of A start, of all blocks; 0 where A does not go through registers.
-        split: CTAs that split k. alone: whether a CTA has no cluster.
-        sums, rows: whether C leaves through sums in shared memory, and by threads otherwise.
-        aligning: whether operands are aligned in shared memory.
+        split: CTAs that split k. down, across: CTAs that share B, and A. sliced: whether k is cut into slices.
+        sums, rows, turned, by_columns: whether C leaves through sums in shared memory, by threads row by row, by
+            boxes of turned tiles, or by threads of these; else by boxes.
+        phased: whether tiles have rows of one phase.
+        slides: whether sums slide between phases of k. lies_across: whether A lies across k.
+        lines: operands whose lines along k are aligned in shared memory. spans: likewise, across k.
+        loose: whether members of what is aligned, or realigned in registers, begin anywhere in a granule.
+        batch: whether there are members of a batch. grouped: whether there are groups of rows.
+        clipped: whether others' k are cleared. scaled: whether rows and columns of C are.
     """
 
     blocks: Any
     columns: Any
     starts: Any
     split: Any
-    alone: Any
+    down: Any
+    across: Any
+    sliced: Any
     sums: Any
     rows: Any
-    aligning: Any = False
+    turned: Any
+    by_columns: Any
+    phased: Any
+    slides: Any
+    lies_across: Any
+    lines: Any
+    spans: Any
+    loose: Any
+    batch: Any
+    grouped: Any
+    clipped: Any
+    scaled: Any
 
     @staticmethod
-    def of(kernel: ProductKernel) -> Work:
-        """Return what decides the registers of a kernel."""
-        rows = kernel.tile[0]
+    def of(kernel: ProductKernel, *, scaled: bool = False) -> Work:
+        """Return what decides the registers of a kernel, which may scale rows and columns of C."""
+        aligned = [major for major, one in zip(kernel.majors, kernel.aligned, strict=True) if one]
         return Work(
-            rows // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups),
-            kernel.summed,
-            int(starts_of_rows(kernel.phases)) if kernel.realign == "registers" else 0,
-            kernel.split,
-            kernel.cluster_blocks == 1,
-            kernel.store == "sums",
-            kernel.in_rows or kernel.store == "columns",
-            any(kernel.aligned),
+            blocks=kernel.tile[0] // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups),
+            columns=kernel.summed,
+            starts=int(starts_of_rows(kernel.phases)) if kernel.realign == "registers" else 0,
+            split=kernel.split,
+            down=kernel.cluster[0],
+            across=kernel.cluster[1],
+            sliced=kernel.slices > 1,
+            sums=kernel.store == "sums",
+            rows=kernel.in_rows,
+            turned=kernel.store == "turned",
+            by_columns=kernel.store == "columns",
+            phased=kernel.tile_phases > 1,
+            slides=kernel.slides > 0,
+            lies_across=kernel.majors[0] == "MN",
+            lines=aligned.count("K"),
+            spans=aligned.count("MN"),
+            loose=any(kernel.loose),
+            batch=kernel.batch > 0 and not kernel.groups,
+            grouped=kernel.ragged == "m",
+            clipped=kernel.clipped,
+            scaled=scaled,
         )
 
 
@@ -122,7 +189,7 @@ def fetching(  # noqa: PLR0917 - columns of a table
     # A warp's 16 rows of two columns are one of each of 32 threads. What comes at once, ptxas spills of where a launch
     # gives no more (256 columns of 128).
     fetched = np.where(by_threads, columns, np.minimum(columns, ROW_BYTES)) // 2
-    enough = (taken >= fetched + BESIDE.accumulator + BESIDE.rows + UNUSED) & (fetched < each)
+    enough = (taken >= fetched + BESIDE.accumulator + BESIDE.lay + UNUSED) & (fetched < each)
     return np.where(enough, taken, 0), np.where(enough, kept, 0)
 
 
@@ -134,21 +201,40 @@ def starts_of_rows(phases: Any) -> Numbers:
     return np.asarray((6 + 1) * 2 * (phases // 8))
 
 
-def predicted(kernel: ProductKernel, result_bytes: int, beside: Beside = BESIDE) -> tuple[int, int]:
-    """Return the registers a thread that consumers and the producer are predicted to use.
+def predicted(
+    kernel: ProductKernel, result_bytes: int, *, scaled: bool = False, beside: Beside = BESIDE
+) -> tuple[int, int]:
+    """Return the registers a thread that consumers and the producer are predicted to use, of those that they have.
 
     Args:
-        kernel: how a product is computed; `kernel.registers` is not read.
+        kernel: how a product is computed, and what registers its roles are given.
         result_bytes: of an element of C.
+        scaled: whether rows and columns of C are scaled.
         beside: what the compiler needs.
     """
-    work = Work.of(kernel)
-    consumer = of_consumers(work, result_bytes, kernel.overlapped > 0, beside)
-    return int(consumer), int(of_producer(work, beside))
+    work = Work.of(kernel, scaled=scaled)
+    consumer = _used(work, result_bytes, kernel.overlapped > 0, kernel.warpgroups == 1, beside)
+    taken, kept = (given - UNUSED for given in kernel.registers)
+    return min(consumer, taken), min(int(of_producer(work, beside)), kept)
+
+
+def _used(work: Work, result_bytes: int, overlapped: bool, lone: bool, beside: Beside) -> int:
+    """Return the registers a thread that consumers, or a lone one, use where they may: the compiler takes more."""
+    needed, sums = int(of_consumers(work, result_bytes, overlapped, beside)), work.blocks * work.columns // 2
+    if overlapped and work.rows:  # less than all of a tile is held when most is needed to store it
+        wide = work.columns * result_bytes >= WIDE_ROW
+        stored = sums + sums * result_bytes // 8 + beside.accumulator + beside.lay
+        return int(max(needed, stored + beside.freely * wide * (1 + lone)))
+    if overlapped and work.turned:
+        return needed + beside.freely * lone
+    apart = work.starts > 0 and not work.turned and not work.sums
+    member = beside.member * work.batch * (work.rows or (overlapped and not work.by_columns))
+    scales = max(0, work.columns // 4 - beside.scales) * work.scaled * (not work.rows)  # of all columns of a thread
+    return int(needed + beside.freely * apart + member + scales)
 
 
 def of_consumers(work: Work, result_bytes: Any, overlapped: Any, beside: Beside = BESIDE) -> Numbers:
-    """Return the registers a thread that consumers are predicted to use, in the mainloop or in the epilogue.
+    """Return the registers a thread that consumers need, in the mainloop or in the epilogue.
 
     Args:
         work: what decides them.
@@ -161,20 +247,35 @@ def of_consumers(work: Work, result_bytes: Any, overlapped: Any, beside: Beside 
     # Two words are read for each that is multiplied, since it may begin in any byte of the first.
     steps = np.where(work.columns <= NARROW_COLUMNS, STEPS, 1)
     realigned = starts + 2 * FRAGMENT * SETS * steps * work.blocks + beside.realigned
-    held = sums * result_bytes // 4 + beside.held
-    held = held + beside.block * (work.blocks - 1) + np.where(work.alone, 0, beside.rank)
+    by_rows = beside.rows + beside.phased * work.phased * (work.columns * result_bytes >= WIDE_ROW)
+    ways = (work.rows, by_rows), (work.turned, beside.turned), (work.by_columns, beside.columns)
+    held = sums * result_bytes // 4 + np.select(
+        [np.asarray(so) > 0 for so, _ in ways], [n for _, n in ways], beside.boxes
+    )
     mainloop = np.where(work.starts, realigned, np.where(overlapped, held, beside.accumulator))
     # Where k is split, a granule of C of every CTA; starts of rows are the same for every tile, and stay.
     reduced = np.where(work.sums, work.split * (GRANULE_BYTES // result_bytes) + beside.peers, 0)
-    by_rows = np.where(work.rows & np.logical_not(overlapped), starts + beside.rows, 0)
-    found: Numbers = np.maximum(sums + np.maximum(mainloop, by_rows), reduced)
-    return found
+    by_threads = np.where(work.rows, beside.lay, np.where(work.by_columns, beside.turn, 0))
+    apart = np.where(starts, beside.apart, beside.sliding * work.slides * work.loose)
+    stored = (by_threads + starts + apart) * np.logical_not(overlapped)
+    most = np.maximum(sums + np.maximum(mainloop, np.where(by_threads, stored, 0)), reduced)
+    return np.asarray(most + np.minimum(beside.scales, work.columns // 4) * work.scaled)
 
 
 def of_producer(work: Work, beside: Beside = BESIDE) -> Numbers:
-    """Return the registers a thread that the producer is predicted to use; arguments as of `of_consumers`."""
-    shares = beside.shares + np.where(work.starts, beside.phases, 0)
-    return beside.producer + np.where(work.alone, 0, shares) + np.where(work.aligning, beside.lines, 0)
+    """Return the registers a thread that the producer needs; arguments as of `of_consumers`."""
+    ranked = work.down * work.across * work.split > 1
+    along_m, along_n = np.asarray(work.down > 1), np.asarray(work.across > 1)
+    of_a = beside.phases + np.where(along_n, 0, beside.alone) + beside.slices * work.sliced
+    many = np.where(work.starts, of_a, beside.slides * work.slides)
+    many = many + beside.across * (along_n & ~along_m & (work.slides == 0)) * work.lies_across
+    shares = np.where(ranked | (work.clipped > 0), beside.shares, 0)
+    shares = shares + beside.both * (along_m & along_n & ~((work.starts > 0) & (work.loose > 0)))
+    found = beside.producer + shares + beside.batch * work.batch + beside.cleared * work.clipped + ranked * many
+    lines = np.maximum(found, beside.lines) + beside.operands * (work.lines > 1)
+    aligned = np.where(work.lines, lines, found + beside.spans * work.spans)
+    anywhere = np.where(work.starts, beside.starts + beside.weights * work.grouped, beside.anywhere * (aligned > found))
+    return np.asarray(aligned + work.loose * anywhere)
 
 
 def launched_registers(warpgroups: Any, blocks: Any, target: Target) -> Any:
