@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from legalsat.analyses.ptx.contract import Finding
+    from legalsat.analyses.ptx.findings import Finding
 
 _KNOBS = "triton.knobs"
 _PROPERTY = "legalsat"

@@ -16,8 +16,8 @@ from ptx_machine import Stuck
 
 import legalsat as ls
 from bench.ptx.ptx_mutants import KINDS, mutants
-from legalsat.analyses.ptx.contract import KINDS as FOUND
-from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx.findings import KINDS as FOUND
+from legalsat.analyses.ptx.findings import Finding
 from legalsat.analyses.ptx.instruction import NotPtx
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, arithmetic, compare, mask_of

@@ -333,6 +333,8 @@ tcgen05.wait::st.sync.aligned;
 bra STORED;
 READ:
 STORED:
+tcgen05.st.sync.aligned.32x32b.x1.b32 [%r3], {{%r0}};
+tcgen05.wait::st.sync.aligned;
 tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r4}}, [%r3];
 {wait}
 @%p0 bra FREE;

@@ -50,7 +50,8 @@ def test_a_read_of_memory_that_nobody_has_written_is_found(reads: str) -> None:
     (found,) = ls.check_pipeline(text).diagnostics
     assert (found.code, found.where) == ("PIPE009", f"line {line_of(text, reads[:9])}")
     assert "shared byte 64, which nothing has written" in found.message
-    written = [f"st.shared.v4.b32 [%r2+{64 + 16 * i}], {{0, 0, 0, 0}};" for i in range(4)]
+    count = 1 if "matrix" in reads else 4  # its lanes read one row
+    written = [f"st.shared.v4.b32 [%r2+{64 + 16 * i}], {{0, 0, 0, 0}};" for i in range(count)]
     right = kernel(
         *BEGIN, "ld.param.u64 %d0, [c];", *written, "fence.proxy.async;", "bar.sync 0;", reads,
         parameters=".param .u64 c", threads=32,

@@ -10,7 +10,7 @@ import pytest
 from test_check_ptx import DATA, HEAD, kernel, ping_pong
 
 import legalsat as ls
-from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx.findings import Finding
 from legalsat.analyses.ptx.instruction import operation_of
 from legalsat.cli import main
 from legalsat.extract.check.check_ptx import check_ptx

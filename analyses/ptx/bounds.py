@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.findings import Undecided
 
 SECONDS = 9.0  # of the thread's processor time for a kernel: who else is at work changes no answer
 LEAST_SECONDS = 0.3  # for one of many kernels

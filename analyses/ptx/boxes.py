@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from legalsat.analyses.ptx.contract import Finding
 from legalsat.analyses.ptx.contract_barriers import Bytes
+from legalsat.analyses.ptx.findings import Finding
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx.findings import Finding
 from legalsat.analyses.ptx.instruction import Instruction
 from legalsat.analyses.ptx.text import Kernel
 

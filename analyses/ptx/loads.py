@@ -1,9 +1,11 @@
-"""What speaks against where the copy engine's loads go, though all is in order: nobody reads what they bring.
+"""What speaks against where shared memory is written and read, though all is in order: nobody reads what was written.
 
 Boxes have sizes that are often only assumed, and a load at a wrong place may lie where nothing is in use. Then those
-who wait for it read what is older. So what loads bring is followed: whether anybody reads it before it is overwritten,
-or at all, and whether what is read came in the last phase of its barrier that its reader knows to be over. No kernel of
-other people's that is right does otherwise; what may still be meant is left open, not wrong.
+who wait for it read what is older. A descriptor or a store that begins at a wrong place reads what others have written.
+So what loads bring is followed byte by byte: whether anybody reads it before it is overwritten, or at all, and whether
+what is read came in the last phase of its barrier that its reader knows to be over; and whether any run reads what
+threads write for asynchronous units. No kernel of other people's that is right does otherwise; what may still be meant
+is left open, not wrong.
 """
 
 from __future__ import annotations
@@ -13,26 +15,69 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from legalsat.analyses.ptx_machine.memory import in_words
+from legalsat.analyses.ptx_machine.shadow import Cells, key_of
+
 if TYPE_CHECKING:
-    from legalsat.analyses.ptx.contract import Access
+    from legalsat.analyses.ptx.contract import Access, Order
 
 Open = dict[tuple[int, str], None]  # lines and reasons
-MISPLACED = "as if a load lay at a wrong place"
+BY_THREADS = frozenset({"st", "cp.async"})
+MISPLACED = "as if it or its reader were at a wrong place"
+
+
+@dataclass
+class Brought:
+    """Which parts of what each line loads anybody has read in any run: in one, the end of a tensor leaves some out.
+
+    Attributes:
+        parts: of lines, and how many cells they load, which of these were read.
+        taken: lines of which asynchronous units, or ldmatrix, have read some. known: reads that are noted.
+    """
+
+    parts: dict[tuple[int, int], NDArray[np.bool_]] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)
+    known: dict[object, Cells] = field(default_factory=dict)
+
+    def note_read(self, line: int, begin: int, end: int, cells: Cells) -> None:
+        """Note a read of what a line has brought to cells from one on, to before another one."""
+        name = line, begin, end, key_of(cells)
+        if name in self.known:
+            return
+        self.known[name] = cells
+        part = self.parts.setdefault((line, end - begin), np.zeros(end - begin, dtype=bool))
+        if isinstance(cells, slice):
+            part[max(cells.start - begin, 0) : max(cells.stop - begin, 0)] = True
+        else:
+            part[cells[(cells >= begin) & (cells < end)] - begin] = True
+
+    def unread(self, granule: int) -> Open:
+        """Return what speaks against lines of which units read some, and nobody ever the rest."""
+        found: Open = {}
+        for (line, _), part in self.parts.items():
+            if line in self.taken and not part.all():
+                first = int(np.argmin(part)) * granule
+                found[line, f"nobody reads byte {first} of what this brings, {MISPLACED}"] = None
+        return found
 
 
 @dataclass
 class Loads:
-    """What has become of the loads of one execution.
+    """What has become of the copy engine's loads in one execution.
 
     Attributes:
         begun: where the time of a barrier's line of work begins since its last init.
-        read: numbers of accesses that somebody has read.
+        read: numbers of accesses that somebody has read. spans: of all of them, first cells and those behind the last.
         lost: lines of loads that nobody has read, and at which others have overwritten them.
         old: lines at which is read what was loaded before the last phase, and of these loads.
     """
 
     begun: dict[int, int] = field(default_factory=dict)
     read: set[int] = field(default_factory=set)
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
     lost: dict[tuple[int, int], None] = field(default_factory=dict)
     old: dict[tuple[int, int], None] = field(default_factory=dict)
 
@@ -65,11 +110,80 @@ class Loads:
         return found
 
 
+@dataclass
+class Written:
+    """What threads have written to shared memory in all runs of a kernel, and what was read of that, by line.
+
+    Some of it nobody reads in one run: the last stages that cp.async has filled, or rows beyond a tensor's end.
+
+    Attributes:
+        made: cells by what they are known by. read: those that anybody has read while some of them were of a line.
+        taken: lines of which asynchronous units, or ldmatrix, have read some.
+        brought: the same of loads by the copy engine.
+    """
+
+    made: dict[int, dict[object, Cells]] = field(default_factory=dict)
+    read: dict[int, dict[object, Cells]] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)
+    brought: Brought = field(default_factory=Brought)
+
+    def note(self, cells: Cells, line: int) -> None:
+        """Note what is written at a line."""
+        self.made.setdefault(line, {}).setdefault(key_of(cells), cells)
+
+    def note_read(self, cells: Cells, writers: Iterable[int], order: Order, *, by_unit: bool) -> None:
+        """Note a read of what some accesses have written."""
+        lines = set()
+        for number in writers:
+            access = order.accesses[number]
+            if access.kind in BY_THREADS:
+                lines.add(access.line)
+            elif number in order.loads.spans:
+                self.brought.note_read(access.line, *order.loads.spans[number], cells)
+                if by_unit:
+                    self.brought.taken.add(access.line)
+        if lines:
+            key = key_of(cells)
+            for line in lines:
+                self.read.setdefault(line, {}).setdefault(key, cells)
+            if by_unit:
+                self.taken |= lines
+
+    def unread(self, cells: int, granule: int) -> Open:
+        """Return what speaks against lines of which units read some, and nobody the rest, where units read others.
+
+        Args:
+            cells: how many there are.
+            granule: bytes of each.
+        """
+        found: Open = {}
+        for line, held in self.made.items() if self.taken else ():
+            left, seen = np.zeros(cells, dtype=bool), self.read.get(line, {})
+            for one in held.values():
+                left[one] = True
+            for one in seen.values():
+                left[one] = False
+            if left.any() and (line in self.taken or not seen):
+                where = in_words(int(np.flatnonzero(left)[0]) * granule)
+                found[line, f"nobody reads shared byte {where} that this writes, {MISPLACED}"] = None
+        return found
+
+
 def never_read(made: Collection[tuple[str, int]], read: Collection[tuple[str, int]]) -> Open:
     """Return what speaks against loads, by map and line, of which no run reads any, though it reads others of a map."""
     maps = {name for name, _ in read}
     reason = f"nobody reads what this brings, {MISPLACED}"
     return {(line, reason): None for name, line in set(made) - set(read) if name in maps}
+
+
+def mixed_stores(sources: Mapping[tuple[str, bool], int]) -> Open:
+    """Return what speaks against stores by one map, some of what loads have brought, others of what threads wrote.
+
+    Args:
+        sources: lines by map, and whether it is what loads have brought.
+    """
+    reason = f"this stores what a load has brought, and other stores by its map what threads wrote, {MISPLACED}"
+    return {(line, reason): None for (name, loaded), line in sources.items() if loaded and (name, False) in sources}
 
 
 def overlapping(places: Mapping[str, Mapping[int, tuple[int, int]]], boxes: Mapping[str, int]) -> Open:

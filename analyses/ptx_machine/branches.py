@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction
 from legalsat.analyses.ptx_machine.alu import NoLaunch, Value
 from legalsat.analyses.ptx_machine.guards import active, guard_of

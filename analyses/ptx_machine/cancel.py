@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction, vector
 from legalsat.analyses.ptx_machine import copies, units
 from legalsat.analyses.ptx_machine.alu import FULL

@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.guards import active, guard_of
@@ -273,7 +273,13 @@ def _store(program: Any, i: Instruction) -> Operation:
             _aligned(run, begin, known if not tensor else 0, tensor=tensor, line=line)
             count = max(1, min(count, SHARED_BYTES - begin % SHARED_BYTES))
             sure = count if known is not None else UNKNOWN_BOX
-            order.read(order.shared, order.cells(int(begin), sure), warp.worker, held.agent, held.closed, "store", line)
+            cells = order.cells(int(begin), sure)
+            writers = order.read(order.shared, cells, warp.worker, held.agent, held.closed, "store", line)
+            if known is None:  # how much of loads it takes is not known
+                order.written.brought.taken -= {order.accesses[one].line for one in writers}
+            if tensor and run.sized and writers != [0]:
+                loaded = any(order.accesses[one].kind == "load" for one in writers)
+                run.program.store_sources.setdefault((map_, loaded), line)
             if count > sure:
                 rest = order.cells(int(begin) + sure, count - sure)
                 order.read(order.shared, rest, warp.worker, held.agent, held.closed, "guess", line)

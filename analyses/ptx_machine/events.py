@@ -12,13 +12,14 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from legalsat.analyses.matrix_layout import read_addresses
-from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction, vector, width_of
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import FULL, Value, lane_values, signed
 from legalsat.analyses.ptx_machine.guards import active, guard_of
 from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Warp
-from legalsat.analyses.ptx_machine.matrix import BITS, KIND_BITS, committed_to
+from legalsat.analyses.ptx_machine.matrix.tcgen05 import KIND_BITS, committed_to
+from legalsat.analyses.ptx_machine.matrix.wgmma import BITS
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
 from legalsat.analyses.ptx_machine.places import Places
 from legalsat.analyses.ptx_machine.program import Program

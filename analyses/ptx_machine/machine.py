@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from legalsat.analyses.ptx.clocks import Clock, Clocks, Worker
-from legalsat.analyses.ptx.contract import ARRIVAL, Order, Undecided
+from legalsat.analyses.ptx.contract import Order
 from legalsat.analyses.ptx.contract_barriers import Barrier, Barriers
 from legalsat.analyses.ptx.contract_maps import Maps
+from legalsat.analyses.ptx.findings import ARRIVAL, Undecided
 from legalsat.analyses.ptx_machine.alu import LANES, Value
 from legalsat.analyses.ptx_machine.launches.fan import joined, of_first
 from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BASE, SHARED_BYTES
@@ -190,7 +191,10 @@ class Run(Words):
         self.shared_bytes = ranks * SHARED_BYTES
         most, regions = program.most_agents, program.shared_regions
         self.order = Order(warps * ranks, self.shared_bytes, program.granule, regions, ranks, most=most)
-        self.tensor = Shadow(program.tensor_regions)
+        self.order.written = program.written_by_line
+        # By access, the columns that are summed up there; and what is multiplied with what, see `matrix.pairs`.
+        self.tensor, self.summed = Shadow(program.tensor_regions), dict[int, tuple[int, int]]()
+        self.paired: dict[tuple[object, int, int], tuple[int, Any, Any]] = {}
         self.barriers = Barriers(self.order, boxes)
         super().__init__(self.shared_bytes)
         self.meetings: dict[tuple[int, int], Meeting] = {}
@@ -206,15 +210,13 @@ class Run(Words):
         self.closest: dict[tuple[int, tuple[int, int, int]], int] = {}
         self.cases: set[tuple[int, int]] = set()
         self.ways: set[tuple[int, int]] = set()
-        self.first = self.at_once = 0
+        self.first = self.at_once = self.cancelled = 0
         self.masks: set[int] = set()  # of CTAs to which the first one has sent copies
         self.used: set[str] = set()
         self.visits: dict[tuple[int, int], int] = {}
         self.flying: dict[tuple[str, int, int], None] = {}  # loads under way, in order
-        self.cancelled = 0
         self.drawn: dict[int, tuple[tuple[int, int], int]] = {}  # by counter, who has drawn tickets, and how many
-        self.stores_known = len(program.store_places)
-        self.touched = np.zeros(program.shared_regions.cells, dtype=bool)
+        self.stores_known, self.touched = len(program.store_places), np.zeros(program.shared_regions.cells, dtype=bool)
         self.periods = periods
         self.order.traced = periods is not None
         self.cut = self.endless = self.tired = self.spinning = False

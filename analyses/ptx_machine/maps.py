@@ -64,8 +64,10 @@ def _replace(program: Any, i: Instruction) -> Operation:
             if isinstance(last, int):
                 held[key] = last
         if shared:
-            agent = order.actor(worker, lanes)
-            order.write(order.shared, order.cells(begin, MAP_BYTES), worker, agent, worker.time, "st", line)
+            agent, cells = order.actor(worker, lanes), order.cells(begin, MAP_BYTES)
+            before = order.shared.writers_of(order.shared.of(cells))  # of which the rest stays
+            order.written.note_read(cells, before, order, by_unit=False)
+            order.write(order.shared, cells, worker, agent, worker.time, "st", line)
         else:
             run.maps.edit(worker, lanes, address, line, released=False)
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from legalsat.analyses.ptx.bounds import Bounds
-from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of
 
 BRANCHES = {"bra", "brx", "ret", "exit", "trap", "call"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx_machine.alu import Value, lanes_of
 from legalsat.analyses.ptx_machine.memory import distinct, inside, place_of
 

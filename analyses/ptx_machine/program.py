@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx.bounds import Bounds
-from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.halves import with_direct_halves
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
+from legalsat.analyses.ptx.loads import Written
 from legalsat.analyses.ptx.local import with_local_registers
 from legalsat.analyses.ptx.parameters import with_direct_parameters
 from legalsat.analyses.ptx.spaces import with_global_loads
@@ -44,6 +45,7 @@ from legalsat.analyses.ptx_machine.machine import (
     Run,
 )
 from legalsat.analyses.ptx_machine.making.build import build
+from legalsat.analyses.ptx_machine.matrix.sums import TensorUse
 from legalsat.analyses.ptx_machine.memory import MOST_RANKS, RANK_BIT, SHARED_BASE, SHARED_BYTES, place_of
 from legalsat.analyses.ptx_machine.shadow import Regions, Shadow
 from legalsat.analyses.ptx_machine.slice import slice_of
@@ -91,7 +93,8 @@ class Program:
         asserted: of branches, by identity, the outcome with which no assertion of the kernel fails.
         effective: instructions, by identity, on which what has an effect depends, or that have one.
         firm: registers that more than reads depend on.
-        summed, read_sums: first columns of tensor memory that any run has written and read, and how many.
+        tensor_use: which tensor memory runs have written and read. written_by_line: which shared memory.
+        store_sources: by map of stores of the copy engine, and whether loads have written what they read, a line.
         spread: parameters that stand for words of which more than the first has been read.
         filled: lines at which a run has read what was written. written: shared memory that any run has written.
         agents: lines of work that a run has had, the most so far.
@@ -139,8 +142,9 @@ class Program:
     asserted: dict[int, int] = field(default_factory=dict)
     effective: set[int] = field(default_factory=set)
     firm: set[str] = field(default_factory=set)
-    summed: set[tuple[int, int]] = field(default_factory=set)
-    read_sums: set[tuple[int, int]] = field(default_factory=set)
+    tensor_use: TensorUse = field(default_factory=TensorUse)
+    written_by_line: Written = field(default_factory=Written)
+    store_sources: dict[tuple[str, bool], int] = field(default_factory=dict)
     spread: set[str] = field(default_factory=set)
     tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
     _pointers: dict[str, int | None] = field(default_factory=dict)

@@ -37,7 +37,7 @@ def make(program: Any, i: Instruction) -> Operation:
                 order.write(order.shared, cells, worker, worker.index, worker.time, "st", line)
                 run.forget(reached.bytes)
             else:
-                order.read(order.shared, cells, worker, worker.index, worker.time, "ld", line)
+                order.read(order.shared, cells, worker, worker.index, worker.time, "ldmatrix", line)
             worker.meet()
         for to in places:
             part.registers[to] = None

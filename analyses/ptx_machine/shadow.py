@@ -7,7 +7,7 @@ sets are one region or a few, for which plain lists are quicker than arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -164,6 +164,11 @@ class Shadow:
         self._asked = regions, self._changes, found
         return found
 
+    def unread(self, regions: Iterable[int]) -> set[int]:
+        """Return the accesses that wrote some of the regions last, and that nobody has read there."""
+        writer, readers = self._writer, self._readers
+        return {writer[one] for one in regions if writer[one] and readers[one] is None}
+
     def wrote(self, regions: list[int], access: int) -> None:
         """Note the access that wrote regions: nobody has read them since."""
         self.writes += 1
@@ -188,13 +193,17 @@ class Shadow:
 
     def unwritten(self, cells: Cells) -> Indices:
         """Return those of the cells that nothing has written."""
+        return self.written_by(cells, {0})
+
+    def written_by(self, cells: Cells, accesses: Container[int]) -> Indices:
+        """Return those of the cells that one of some accesses has written last."""
         regions = self.of(cells)
-        empty = [one for one in regions if not self._writer[one]]
+        found = [one for one in regions if self._writer[one] in accesses]
         listed: Indices = np.arange(cells.start, cells.stop) if isinstance(cells, slice) else cells
-        if len(empty) == len(regions):
+        if len(found) == len(regions):
             return listed
         chosen = np.zeros(len(self.regions.parents), dtype=bool)
-        chosen[empty] = True
+        chosen[found] = True
         return listed[chosen[self.regions.label[cells]]]
 
     def join(self, other: Shadow) -> None:

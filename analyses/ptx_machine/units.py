@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from legalsat.analyses.ptx.contract import ARRIVAL, Undecided
 from legalsat.analyses.ptx.contract_values import agrees, lanes_agree
+from legalsat.analyses.ptx.findings import ARRIVAL, Undecided
 from legalsat.analyses.ptx.instruction import Instruction, operation_of, results_of, vector, width_of
-from legalsat.analyses.ptx_machine import cancel, copies, fences, maps, matrix, rows, tickets
+from legalsat.analyses.ptx_machine import cancel, copies, fences, maps, rows, tickets
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, all_same, lanes_of
 from legalsat.analyses.ptx_machine.guards import active, assign, guard_of
 from legalsat.analyses.ptx_machine.launches import data
 from legalsat.analyses.ptx_machine.launches.loads import parameter_of
 from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Wait, Warp
+from legalsat.analyses.ptx_machine.matrix import tcgen05, wgmma
 from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BASE, SHARED_BYTES, in_words, place_of
 from legalsat.analyses.ptx_machine.places import Place, Places
 
@@ -67,7 +68,7 @@ def steering_operands(i: Instruction) -> tuple[str, ...]:
     """Return the operands of an effect that must be known."""
     base, parts, operands = i.base, i.parts, i.operands
     if base in {"wgmma", "tcgen05"}:
-        return matrix.steering(i)
+        return wgmma.steering(i) if base == "wgmma" else tcgen05.steering(i)
     if base == "cp":
         return copies.steering(i)
     if base == "fence":
@@ -121,8 +122,8 @@ def make(program: Any, i: Instruction, at: int) -> Operation:
         "bar": _meeting,
         "barrier": _meeting,
         "cp": copies.make,
-        "wgmma": matrix.make,
-        "tcgen05": matrix.make,
+        "wgmma": wgmma.make,
+        "tcgen05": tcgen05.make,
         "st": _store,
         "ldmatrix": rows.make,
         "stmatrix": rows.make,

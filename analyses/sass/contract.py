@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx.findings import Finding
 from legalsat.analyses.sass.dataflow import STORES, WRITERS, is_bulk_store, is_group_store, run
 from legalsat.analyses.sass.flow import Block, Unknown, blocks_of, reached
 from legalsat.analyses.sass.registers import MATRIX, matrix_of

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from legalsat.analyses.ptx.bounds import SECONDS, Bounds, seldom_collected
-from legalsat.analyses.ptx.contract import Finding, Undecided
 from legalsat.analyses.ptx.contract_units import lacking
+from legalsat.analyses.ptx.findings import Finding, Undecided
 from legalsat.analyses.ptx.inlined import with_functions
 from legalsat.analyses.ptx.instruction import operation_of
 from legalsat.analyses.ptx.text import Kernel, PtxText, parse
@@ -35,10 +35,11 @@ from legalsat.extract.check.ptx_clusters import words as shape_of
 from legalsat.extract.check.ptx_failure import not_understood
 from legalsat.extract.check.ptx_least import Precondition, counts_of, most_blocks_of, sweep_from_least
 from legalsat.extract.check.ptx_names import one_a_cause, title_of, told
-from legalsat.extract.check.ptx_shapes import reads_its_sums, shapes_of
+from legalsat.extract.check.ptx_shapes import flags_of, shapes_of
 from legalsat.extract.check.ptx_sweep import MISREAD, WORK, Sweep
 from legalsat.targets import target as as_target
 
+ADDS = "the first multiplication adds to what nothing has written"
 LARGE = 500  # instructions of a kernel that may take its time
 MOST_LARGE = 4  # such kernels of a text for which there is more of it
 UNREACHED = 4  # one of so many barriers and asynchronous operations may be reached by no run of what is proven
@@ -67,7 +68,6 @@ class KernelCheck:
         block: threads of a block that are assumed since the text names them as the most; "" where it fixes them.
         cluster: CTAs of a cluster along x, y and z, where the text does not say it and it is assumed.
         conditions: what a launch must keep to, since the kernel breaks for less.
-        sums_whole: multiplications have written all columns of tensor memory that were read.
         covered: by name of barriers and asynchronous operations: how many runs have come to, and how many there are.
         unreached: lines of the others.
     """
@@ -88,7 +88,6 @@ class KernelCheck:
     covered: dict[str, tuple[int, int]] = field(default_factory=dict)
     unreached: tuple[int, ...] = ()
     conditions: tuple[Precondition, ...] = ()
-    sums_whole: bool = True
 
     @property
     def title(self) -> str:
@@ -303,8 +302,12 @@ def _check(  # noqa: PLR0917
     except (Undecided, *MISREAD) as stop:
         return _open(kernel, stop, started)
     try:
+        flags = flags_of(program, fixed)
+        fixed = fixed | dict.fromkeys(flags, 0)
         found = _of_shapes(module, kernel, program, fixed, boxes, bounds, work)
-        return found or _swept(module, kernel, Sweep(program, fixed, dict(boxes), most=work), started)
+        found = found or _swept(module, kernel, Sweep(program, fixed, dict(boxes), most=work), started)
+        said = [Precondition(told(kernel.name, key), 0, line, ADDS, exactly=0) for key, line in flags.items()]
+        return replace(found, conditions=(*found.conditions, *said)) if not found.findings else found
     except (Undecided, *MISREAD) as stop:
         return _open(kernel, stop, started)
     finally:
@@ -371,7 +374,6 @@ def _swept(module: PtxText, kernel: Kernel, sweep: Sweep, started: float) -> Ker
         covered=_covered(program),
         unreached=tuple(sorted({line for at, line in program.covered.items() if at not in program.reached})),
         conditions=tuple(replace(one, name=told(kernel.name, one.name)) for one in conditions) if not findings else (),
-        sums_whole=reads_its_sums(program),
     )
 
 
@@ -392,7 +394,7 @@ def _of_shapes(  # noqa: PLR0917
     tried: list[tuple[str, KernelCheck]] = []
     for value, shape in shapes.items() if kernel.threads_known or kernel.threads_at_most else ():
         found = _check(module, kernel, {**fixed, key: value}, boxes, bounds, work)
-        if found.proven and found.sums_whole:
+        if found.proven:
             below = f"multiplications are not of {shape}"
             said = Precondition(told(kernel.name, key), 0, line, below, exactly=value)
             return replace(found, conditions=(*found.conditions, said))
@@ -404,7 +406,6 @@ def _of_shapes(  # noqa: PLR0917
     shape, likeliest = min(tried, key=lambda one: len(one[1].findings) + len(one[1].unproven))
     begin = f"{told(kernel.name, key)} decides the instruction descriptor, not given; with {shape}"
     listed = [(f.line, f.message) for f in likeliest.findings] + [(u.line, u.reason) for u in likeliest.unproven]
-    listed = listed or [(line, "sums are read that nothing has written")]
     open_ = tuple(Unproven(at, f"{begin}, {reason}") for at, reason in listed)
     return replace(likeliest, findings=(), unproven=open_)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx.findings import Finding
 from legalsat.analyses.sass.contract import judge
 from legalsat.analyses.sass.text import Kernel, parse
 from legalsat.errors import InvalidInput

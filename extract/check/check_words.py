@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx.findings import Finding
 from legalsat.analyses.ptx_machine.tickets import TICKETS
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.check.check_ptx import KernelCheck

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from legalsat.analyses.ptx.contract import Finding, Undecided
+from legalsat.analyses.ptx.findings import Finding, Undecided
 from legalsat.analyses.ptx_machine.program import Program
 from legalsat.extract.check.ptx_failure import Values
 from legalsat.extract.check.ptx_sweep import Sweep

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx.findings import Finding
 from legalsat.analyses.ptx_machine.launches.alike import Alike, Told
 from legalsat.analyses.ptx_machine.launches.watch import Watch
 from legalsat.analyses.ptx_machine.machine import Run

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx_machine.program import Seen
 from legalsat.extract.check.ptx_failure import Failure, Values
 from legalsat.extract.check.ptx_known import key_of
@@ -45,12 +45,12 @@ class Precondition:
     line: int
     below: str
     multiple: int = 1
-    exactly: int = 0
+    exactly: int | None = None
     pointer: bool = False
     most: int = 0
 
     def __str__(self) -> str:
-        if self.exactly:
+        if self.exactly is not None:
             return f"{self.name} is {self.exactly} (else: {self.below}, at line {self.line})"
         if self.most:
             return f"{self.name} is at most {self.most} (above: {self.below}, at line {self.line})"
@@ -241,7 +241,8 @@ class _Search:
         """Return parameters of which each CTA of a cluster must get as many tiles as the others.
 
         A launch in which they do not is none that is meant if the least of them hangs, whatever greater ones end in,
-        and right ones come to where it hangs: else it is what such launches alone do that is wrong.
+        and right ones come to where it hangs: else it is what such launches alone do that is wrong. What is wrong for
+        want of work and hangs nobody is another condition's affair.
         """
         ranks = self.sweep.program.ranks
         if ranks == 1:
@@ -251,6 +252,7 @@ class _Search:
         for name, step in self.sweep.steps.items():
             multiple = step * ranks
             uneven = [one for one in listed if step and one.values.get(name, 0) % multiple]
+            uneven = [one for one in uneven if one.hangs or not one.of_nothing]
             if not uneven or not uneven[0].hangs or not all(one.of_nothing or one in uneven for one in listed):
                 continue
             if self._right({**uneven[0].values, name: _MANY * multiple + step}):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx.findings import Finding
 
 _LONGEST = 60
 _PART = re.compile(r"L?(\d+)")

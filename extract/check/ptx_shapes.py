@@ -1,14 +1,19 @@
-"""Shapes of tcgen05 multiplications that a parameter says: CUTLASS passes instruction descriptors to some kernels.
+"""What parameters say of tcgen05 multiplications: their shapes, and whether the first one of a tile adds.
 
-What a multiplication reads follows from its shape. The usual ones are tried, the largest first; where all bytes that
-are expected come, and all sums that are read have been written, a kernel is proven for launches with that descriptor
-alone.
+CUTLASS passes instruction descriptors to some kernels. What a multiplication reads follows from its shape. The usual
+ones are tried, the largest first; where all bytes that are expected come, and all sums that are read have been written,
+a kernel is proven for launches with that descriptor alone. CuTe DSL passes whether a multiplication adds: that the
+first one does not is a condition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from legalsat.analyses.ptx.instruction import Instruction, names_in
+from legalsat.analyses.ptx_machine import units
+from legalsat.analyses.ptx_machine.launches.loads import keys_of_load
+from legalsat.analyses.ptx_machine.matrix.tcgen05 import adding
 from legalsat.analyses.ptx_machine.program import Program
 
 _COLUMNS = (256, 128, 64)  # of D
@@ -16,6 +21,7 @@ _ROWS = 128  # for each CTA
 _F32 = 1 << 4  # the type of D
 _ROWS_AT, _COLUMNS_AT = 24, 17  # the first bits of these, in 16 rows and 8 columns
 _DESCRIPTOR = 3  # which operand
+_BITS = {"and", "cvt", "mov", "setp"}  # what takes a flag out of a word
 
 
 def shapes_of(program: Program, fixed: Mapping[str, int]) -> tuple[str, int, dict[int, str]]:
@@ -23,9 +29,7 @@ def shapes_of(program: Program, fixed: Mapping[str, int]) -> tuple[str, int, dic
 
     No values where none says it, several do, or it is given.
     """
-    issued = [
-        i for i in program.chosen if i.base == "tcgen05" and i.parts[1] == "mma" and len(i.operands) > _DESCRIPTOR
-    ]
+    issued = _issued(program)
     scaled = any("block_scale" in i.parts for i in issued)
     keys = {key for i in issued for key in program.conditions.computed_from(i.operands[_DESCRIPTOR])}
     if len(keys) != 1 or scaled or not keys.isdisjoint(fixed) or next(iter(keys)).startswith(("%", "[")):
@@ -37,7 +41,27 @@ def shapes_of(program: Program, fixed: Mapping[str, int]) -> tuple[str, int, dic
     return keys.pop(), issued[0].line, values
 
 
-def reads_its_sums(program: Program) -> bool:
-    """Have multiplications written all columns of tensor memory that runs have read?"""
-    written = {column for first, count in program.summed for column in range(first, first + count)}
-    return all(written.issuperset(range(first, first + count)) for first, count in program.read_sums)
+def flags_of(program: Program, fixed: Mapping[str, int]) -> dict[str, int]:
+    """Return parameters, that are not given, which say alone whether a multiplication adds, with a line of one."""
+    said = {i.line: _said_by(program, names_in(adding(i))) for i in _issued(program)}
+    return {key: line for line, keys in said.items() for key in keys - fixed.keys()}
+
+
+def _issued(program: Program) -> list[Instruction]:
+    return [i for i in program.chosen if i.base == "tcgen05" and i.parts[1] == "mma" and len(i.operands) > _DESCRIPTOR]
+
+
+def _said_by(program: Program, names: Iterable[str]) -> set[str]:
+    """Return the parameters of which registers are bits; none where anything else is computed for them."""
+    found: set[str] = set()
+    work = list(names)
+    seen = set(work)
+    while work:
+        for i in program.conditions.definitions.get(work.pop(), ()):
+            if i.base == "ld" and units.space_of(i) == "param":
+                found |= set(keys_of_load(i))
+            elif i.base not in _BITS:
+                return set()
+            work += {*i.reads} - seen
+            seen |= {*i.reads}
+    return found

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from legalsat.analyses.ptx.boxes import boxes_of, idle_maps, mixed_operands
-from legalsat.analyses.ptx.contract import UNWRITTEN, Finding, Undecided
-from legalsat.analyses.ptx.loads import never_read, overlapping
+from legalsat.analyses.ptx.findings import UNWRITTEN, Finding, Undecided
+from legalsat.analyses.ptx.loads import mixed_stores, never_read, overlapping
 from legalsat.analyses.ptx_machine.alu import NoLaunch
 from legalsat.analyses.ptx_machine.launches.alike import Told
 from legalsat.analyses.ptx_machine.launches.data import BY_TURNS
@@ -263,10 +263,10 @@ class Sweep:
             return None
         self.program.filled |= run.order.filled
         self.program.written.join(run.order.shared)
+        ended = not run.cut and not run.endless  # else what follows on the way that a condition has taken was not run
         if run.sized:
             open_.update(run.order.judge_reads())
             open_.update(mixed_operands(self.assumed, run))
-        ended = not run.cut and not run.endless  # else what follows on the way that a condition has taken was not run
         order = run.order
         loaded = {number: (name, order.accesses[number].line) for number, name in order.maps.items()}
         self.program.used.update(loaded[number] for number in order.loads.read & loaded.keys())
@@ -503,6 +503,10 @@ class Sweep:
         """
         program = self.program
         self.unproven |= overlapping(program.load_places, self.boxes) | never_read(program.loaded, program.used)
+        self.unproven |= mixed_stores(program.store_sources)
+        self.unproven |= program.tensor_use.unread()
+        self.unproven |= program.written_by_line.unread(program.shared_regions.cells, program.granule)
+        self.unproven |= program.written_by_line.brought.unread(program.granule)
         for name, reason in self.idle.items():
             copies = self.program.copies_by(name)
             if self.zeros or not copies or copies & self.program.reached:

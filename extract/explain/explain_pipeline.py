@@ -10,7 +10,7 @@ from itertools import product
 from legalsat.analyses.protocol.model_check import explore
 from legalsat.analyses.protocol.pipeline_machine import PipelineError
 from legalsat.analyses.protocol.typestate import check as check_program
-from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx.findings import Finding
 from legalsat.analyses.ptx.text import chip_of
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import InvalidInput

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from legalsat.analyses.ptx.contract import KINDS, Finding
+from legalsat.analyses.ptx.findings import KINDS, Finding
 from legalsat.cli import DONE, REFUSED, USAGE, Answer
 from legalsat.cli.check_files import Checked, check_files
 from legalsat.extract.check.check_ptx import KernelCheck, PtxCheck
@@ -82,7 +82,7 @@ def _kernel_json(kernel: KernelCheck) -> dict[str, Any]:
                 "parameter": c.name,
                 "least": c.least,
                 "multiple": c.multiple,
-                "exactly": c.exactly or None,
+                "exactly": c.exactly,
                 "most": c.most or None,
                 "line": c.line,
                 "below": c.below,

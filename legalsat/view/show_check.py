@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from legalsat.analyses.ptx.contract import Finding
+from legalsat.analyses.ptx.findings import Finding
 from legalsat.cli.check_files import Checked
 from legalsat.extract.check.check_ptx import KernelCheck
 from legalsat.extract.check.check_sass import SassKernelCheck

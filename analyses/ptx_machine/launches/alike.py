@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of
 from legalsat.analyses.ptx_machine import copies, units
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, DividesByZero, Value

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx_machine.alu import NoLaunch
 from legalsat.analyses.ptx_machine.launches.alike import LAUNCH, Followed
 from legalsat.analyses.ptx_machine.launches.data import CANCELLED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from legalsat.analyses.ptx.contract import Undecided
+from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction, results_of
 from legalsat.analyses.ptx_machine import branches, registers, units
 from legalsat.analyses.ptx_machine.compute import compute
