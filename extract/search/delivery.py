@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -28,7 +28,7 @@ from legalsat.view.margins import Margin
 RING_CONSUMERS = MATRIX_CONSUMERS
 
 
-@cache
+@lru_cache(maxsize=32)
 def solver_of(means: str) -> Any:
     """Return the module that answers for a means.
 

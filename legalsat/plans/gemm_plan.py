@@ -87,6 +87,8 @@ class GemmPlan(Plan):
     """A product with every field solved: what is printed, costed, proven and launched.
 
     Attributes:
+        operator: what was asked.
+        target: the GPU.
         kernel: the persistent kernel that `compile` launches.
         guard: with dims, the exact set of their values that `choices` compute, in isl's notation; empty without dims.
         guard_sentence: the same in words.

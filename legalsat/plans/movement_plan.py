@@ -196,6 +196,8 @@ class MovementPlan(Plan):
     """A movement with every field solved.
 
     Attributes:
+        operator: what was asked.
+        target: the GPU.
         access: the modes that the kernel walks.
         derivation: the laws that led from the operator to `access`, in order.
         views: how the source and the target see the access, those who have tensor maps by them.

@@ -97,6 +97,8 @@ class ProgramPlan(Plan):
     """A program with everything chosen: what runs, where all lies, and by which laws.
 
     Attributes:
+        operator: what was asked.
+        target: the GPU.
         buffers: all memory, inputs and results first.
         steps: what runs, in order.
         derivation: the laws that led from each value to what is computed for it.

@@ -32,9 +32,12 @@ DEVICE void commit(uint64_t* barrier) {
 }
 DEVICE void fence_before() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
 DEVICE void fence_after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
-DEVICE void take(uint32_t (&sums)[4], uint32_t from) {
-  asm volatile("tcgen05.ld.sync.aligned.32x32b.x4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
+DEVICE void take(uint32_t (&sums)[16], uint32_t from) {
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x16.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, [%16];"
+               : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3]),
+                 "=r"(sums[4]), "=r"(sums[5]), "=r"(sums[6]), "=r"(sums[7]),
+                 "=r"(sums[8]), "=r"(sums[9]), "=r"(sums[10]), "=r"(sums[11]),
+                 "=r"(sums[12]), "=r"(sums[13]), "=r"(sums[14]), "=r"(sums[15])
                : "r"(from)
                : "memory");
   asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");

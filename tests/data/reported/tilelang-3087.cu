@@ -45,10 +45,11 @@ extern "C" __global__ void __block_size__((128, 1, 1))
     __syncthreads();
   }
   fence_after();
-  uint32_t value[4];
+  uint32_t value[16];
   if (k_tiles > 0) {
     take(value, sums + (warp << 21));
-    out[threadIdx.x] = make_uint4(value[0], value[1], value[2], value[3]);
+    for (int n = 0; n < 16; n += 4)
+      out[threadIdx.x * 4 + n / 4] = make_uint4(value[n], value[n + 1], value[n + 2], value[n + 3]);
   }
   fence_before();
   __syncthreads();
