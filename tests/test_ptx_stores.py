@@ -35,7 +35,6 @@ setp.ge.u32 %p1, %r4, %r2;
 {filled}st.shared.v4.b32 [%r3+{beside}], {{%r0, %r0, %r0, %r0}};
 @%p0 cp.async.bulk.wait_group.read 0;
 bar.sync 0;
-ld.shared.b32 %r5, [%r3+{beside}];
 add.u32 %r4, %r4, 1;
 bra TILE;
 END:

@@ -150,20 +150,22 @@ class Written:
                 self.taken |= lines
 
     def unread(self, cells: int, granule: int) -> Open:
-        """Return what speaks against lines of which units read some, and nobody the rest, where units read others.
+        """Return what speaks against lines of which units read some, and nobody the rest.
+
+        What nobody reads at all tells nothing: compilers write rows that no result needs.
 
         Args:
             cells: how many there are.
             granule: bytes of each.
         """
         found: Open = {}
-        for line, held in self.made.items() if self.taken else ():
-            left, seen = np.zeros(cells, dtype=bool), self.read.get(line, {})
-            for one in held.values():
+        for line in self.taken:
+            left = np.zeros(cells, dtype=bool)
+            for one in self.made.get(line, {}).values():
                 left[one] = True
-            for one in seen.values():
+            for one in self.read.get(line, {}).values():
                 left[one] = False
-            if left.any() and (line in self.taken or not seen):
+            if left.any():
                 where = in_words(int(np.flatnonzero(left)[0]) * granule)
                 found[line, f"nobody reads shared byte {where} that this writes, {MISPLACED}"] = None
         return found
