@@ -40,6 +40,11 @@ class Snippet:
     text: str
 
 
+def way_and_time(how: str, nanoseconds: float) -> str:
+    """Return in words how a product or a program is computed, and in which predicted time."""
+    return f"{how}; predicted at {nanoseconds / 1e3:.1f} us"
+
+
 @dataclass(frozen=True, slots=True)
 class Repair(Generic[After_co]):
     """A change that makes the subject legal; it was applied and judged again, so it works.

@@ -14,7 +14,7 @@ from legalsat.analyses.ptx.text import is_ptx
 from legalsat.api import violations
 from legalsat.diagnostics import Diagnostic
 from legalsat.errors import InvalidInput
-from legalsat.explanation import USES, Explanation
+from legalsat.explanation import USES, Explanation, way_and_time
 from legalsat.extract.explain.explain import explain_plan, explain_tensor_map
 from legalsat.extract.region.obligations import explain_copy
 from legalsat.operators import PRODUCT, PROGRAM, Move, Operator
@@ -104,7 +104,7 @@ def _gemm_plan(subject: GemmPlan, target: Target) -> Explanation:
     found = replace(_pipeline(subject.pipeline, target), subject=f"pipeline of {subject.operator}")
     if target != subject.target:
         return found
-    way = f"{subject.kernel}; predicted at {subject.cost.nanoseconds / 1e3:.1f} us"
+    way = way_and_time(str(subject.kernel), subject.cost.nanoseconds)
     return replace(found, way=way, derivation=tuple(step.law for step in subject.derivation))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from legalsat.explanation import Explanation
+from legalsat.explanation import Explanation, way_and_time
 from legalsat.extract.composed.planner import cached_program_plan
 from legalsat.extract.composed.recheck import recheck_program
 from legalsat.extract.search.planner import NoLegalLayout
@@ -27,5 +27,5 @@ def explain_program_plan(plan: ProgramPlan, target: Target) -> Explanation:
     recheck_program(plan)
     found = replace(explain_program(plan.operator, target), of=plan)
     steps = f"{len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"
-    way = f"{steps}; predicted at {plan.cost.nanoseconds / 1e3:.1f} us" if target == plan.target else ""
+    way = way_and_time(steps, plan.cost.nanoseconds) if target == plan.target else ""
     return replace(found, way=way)

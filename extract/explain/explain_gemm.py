@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from legalsat.diagnostics import Diagnostic, worst_first
 from legalsat.errors import LegalSatError
-from legalsat.explanation import FALL_BACK, USES, Explanation, Obligation, Repair
+from legalsat.explanation import FALL_BACK, USES, Explanation, Obligation, Repair, way_and_time
 from legalsat.extract.explain.explain import reasons
 from legalsat.extract.explain.tensor_layouts import GRANULE_BITS
 from legalsat.extract.explain.tensor_repair import boxed, copy_nanoseconds, ranked
@@ -99,7 +99,7 @@ def explain_gemm(gemm: Gemm, target: Target, uses: int = USES) -> Explanation:
         values=() if many else (*in_words(product_works(gemm, target, parts)), *_stored(gemm, parts["C"].plan)),
         of=gemm,
         parts=tuple(parts.values()),
-        way="" if now is None else f"{now.kernel}; predicted at {now.nanoseconds / 1e3:.1f} us",
+        way="" if now is None else way_and_time(now.kernel, now.nanoseconds),
         derivation=tuple(step.law for step in steps),
         uses=uses,
     )

@@ -226,8 +226,7 @@ def times_of(kernels: KernelColumns, products: Products, target: Target) -> NDAr
 
 def _workspace_bytes(kernels: KernelColumns, m: Numbers, n: Numbers) -> Numbers:
     """Return the bytes of what slices give, in whole lines of the cache: each has rows for whole clusters' tiles."""
-    rows = kernels.rows * kernels.down
-    covered = kernels.phases * np.ceil(np.ceil(m / kernels.phases) / rows) * rows
+    covered = kernels.tiles_down(m) * kernels.rows * kernels.down
     return np.asarray(kernels.slices * covered * np.ceil(n * SUM_BYTES / LINE) * LINE)
 
 

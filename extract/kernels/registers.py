@@ -15,6 +15,7 @@ import numpy as np
 from legalsat.extract.cost.kernel_columns import Numbers
 from legalsat.extract.kernels.kernel_program import NARROW_COLUMNS
 from legalsat.extract.kernels.product_maps import ROW_BYTES
+from legalsat.logic import round_up
 from legalsat.plans.product_kernel import ALIGNER_REGISTERS, BLOCK_ROWS, ISSUER_REGISTERS, WARPGROUP, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 
@@ -183,7 +184,7 @@ def fetching(  # noqa: PLR0917 - columns of a table
         mending: whether there is one.
     """
     each = launched_registers(warpgroups + 1 + mending, 1, target)
-    kept = np.where(mending, np.maximum(MOST_KEPT, -(-(producer + UNUSED) // STEP) * STEP), MOST_KEPT)
+    kept = np.where(mending, np.maximum(MOST_KEPT, round_up(producer + UNUSED, STEP)), MOST_KEPT)
     whole = each * (warpgroups + 2 + mending) - ISSUER_REGISTERS - ALIGNER_REGISTERS * mending
     taken = np.minimum((whole - kept) // warpgroups // STEP * STEP, MOST_TAKEN)
     # A warp's 16 rows of two columns are one of each of 32 threads. What comes at once, ptxas spills of where a launch
@@ -303,7 +304,7 @@ def solved(  # noqa: PLR0917 - columns of a table
     """
     each = launched_registers(warpgroups + mending, blocks, target)
     whole = each * (warpgroups + 1 + mending) - ALIGNER_REGISTERS * mending  # what a launch gives is all there is
-    least = np.maximum(LEAST, -(-(producer + UNUSED) // STEP) * STEP)
+    least = np.maximum(LEAST, round_up(producer + UNUSED, STEP))
     taken = np.minimum((whole - least) // warpgroups // STEP * STEP, MOST_TAKEN)
     kept = np.minimum(
         np.maximum(least, np.where(blocks == 1, MOST_KEPT, LEAST)), (whole - warpgroups * taken) // STEP * STEP

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from legalsat.dims import typical_of
-from legalsat.errors import InvalidInput
 from legalsat.operators import Operator
 from legalsat.operators.gemm import Gemm, sums_of
 from legalsat.operators.grouped import GroupedGemm
@@ -16,7 +15,7 @@ from legalsat.options import ProductBackend, RunProductBackend
 from legalsat.plans.codec import PLAN_VERSION, InvalidPlan, operator_of, plain_value, reading, value_of
 from legalsat.plans.lazily import Lazily
 from legalsat.plans.movement_plan import MovementPlan
-from legalsat.plans.plan import Launch, Plan
+from legalsat.plans.plan import Launch, Plan, require_dims
 from legalsat.plans.product_cost import ProductCost
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.printable import printable
@@ -118,10 +117,7 @@ class GemmPlan(Plan):
         """
         from legalsat.extract.kernels.joint import cached_gemm_plan  # noqa: PLC0415 - the planner makes plans
 
-        known = [dim.name for dim in self.operator.dims]
-        for name in values:
-            if name not in known:
-                raise InvalidInput(f"plan has no dim {name}; bind {', '.join(known) or 'nothing'}")
+        require_dims(values, [dim.name for dim in self.operator.dims])
         return cached_gemm_plan(self.operator.bind(values), self.target)
 
     @property

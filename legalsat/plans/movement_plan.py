@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from legalsat.checks import integer, integers, one_of
-from legalsat.errors import InvalidInput
 from legalsat.operators import MOVES, Move, Operator
 from legalsat.operators.access import NAMES, Access, Mode
 from legalsat.options import Backend, RunBackend
 from legalsat.plans.codec import PLAN_VERSION, InvalidPlan, operator_of, plain_value, reading, value_of
-from legalsat.plans.plan import Cost, Launch, Plan
+from legalsat.plans.plan import Cost, Launch, Plan, require_dims
 from legalsat.printable import printable
 from legalsat.program.leaves import Leaf
 from legalsat.program.pipeline import Pipeline
@@ -308,12 +307,10 @@ class MovementPlan(Plan):
             InvalidInput: a dim has no value or one outside its range, or a value names no dim.
             NoLegalLayout: nothing is legal for these values.
         """
-        known = {dim.name for end in (self.operator.source, self.operator.target) for dim in end.dims}
-        for name in values:
-            if name not in known:
-                raise InvalidInput(f"plan has no dim {name}; bind {', '.join(sorted(known)) or 'nothing'}")
         from legalsat.extract.search.planner import cached_plan  # noqa: PLC0415 - the planner makes plans
 
+        ends = self.operator.source, self.operator.target
+        require_dims(values, sorted({dim.name for end in ends for dim in end.dims}))
         return cached_plan(self.operator.bind(values), self.target)
 
     def to_json(self) -> dict[str, Any]:

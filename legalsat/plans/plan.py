@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from legalsat import files
-from legalsat.errors import LegalSatError
+from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators import MOVES, PRODUCT, PROGRAM, Operator
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.grouped import GroupedGemm
@@ -60,6 +61,13 @@ class Cost:
     """
 
     nanoseconds: float
+
+
+def require_dims(values: Iterable[str], known: Collection[str]) -> None:
+    """Raise `InvalidInput` if a name to bind is none of a plan's dims."""
+    for name in values:
+        if name not in known:
+            raise InvalidInput(f"plan has no dim {name}; bind {', '.join(known) or 'nothing'}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ To add one, write its row, and where no solver of `legalsat.extract.search` brin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 ANY = "any"  # until a law has chosen one
 # What users may name; a relayout is two movements, of which the second is by boxes.
@@ -124,4 +124,3 @@ TABLE = (
     ),
 )
 MEANS = {one.name: one for one in TABLE}
-assert {*MEANS, "relayout"} == set(get_args(MeansName))
