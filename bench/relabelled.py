@@ -25,7 +25,7 @@ class Renamed(NamedTuple):
 # Sets whose labels know these rules.
 LABELLED_SINCE = (
     *("newest", "sealed_newest", "faults", "current", "sealed_current"),
-    *("present", "sealed_present", "found", "sealed_found"),
+    *("present", "sealed_present", "found", "sealed_found", "gleaned", "sealed_gleaned"),
 )
 _BESIDE = "the rule is newer than the label, which stays true in general words"
 RENAMED = tuple(

@@ -42,6 +42,7 @@ SETS = (
         "current",
         "present",
         "found",
+        "gleaned",
     ),
     *(
         "sealed",
@@ -52,6 +53,7 @@ SETS = (
         "sealed_current",
         "sealed_present",
         "sealed_found",
+        "sealed_gleaned",
     ),  # which nobody who mends anything reads
 )
 NOT_MENDED_FOR = ("wider", "latest", "newest")  # but for what words say

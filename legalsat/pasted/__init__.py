@@ -22,6 +22,7 @@ from legalsat.pasted.code.host_code import encoded_maps
 from legalsat.pasted.code.python import follow
 from legalsat.pasted.extents import CALL
 from legalsat.pasted.grammar import even, plain
+from legalsat.pasted.ir import described_maps, explain_buffers
 from legalsat.pasted.limits import explain_limits, within_limits
 from legalsat.pasted.maps import PrintedMap, printed_maps
 from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
@@ -81,6 +82,7 @@ _OF_ARRAYS = re.compile(
     r"contiguous|tensor|torch|major|kernel|mat_?[ab12]\b|\w\.strides?\b|dim(?:ension)?s?\b", re.IGNORECASE
 )
 _OF_ARGUMENTS = frozenset({"invalid", "misaddr"})  # what numbers show themselves by
+_TORN = "how the dump's lists run, or in which unit, is not printed, and by one reading the map is illegal"
 _MOST_HEX = 4096  # characters of a CUtensorMap's 128 bytes, however they are printed
 
 
@@ -172,6 +174,7 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
         shared,
         [
             *explain_limits(evened, target),
+            *explain_buffers(whole, target),
             *explain_products(readable, target),
             *explain_multiplies(readable, target),
             *explain_sentences(spoken, target),
@@ -181,7 +184,8 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
         sentences = [one for one in sentences if one.code != "SMEM001"]
     if any(one.code == LAUNCH and not is_refused_launch(one) for one in (*shared, *sentences)):
         sentences = [one for one in sentences if not is_refused_launch(one)]
-    maps = encoded_maps(whole) or printed_maps(whole)
+    described = described_maps(whole)
+    maps = encoded_maps(whole) or printed_maps(whole) or [one for one in described if _is_illegal(one, target)]
     if maps:
         return _explain_maps(maps, results, [*shared, *sentences], readable, target)
     failures = _explain_results(results, target)
@@ -213,7 +217,17 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
     found = with_code(base, followed, Pasted(whole, said, target, uses), failed=failed)
     if checks and (found is None or not found.diagnostics):
         return _of_text(checks, [], target)
+    if described and not tells_of_failure(whole):
+        box = " x ".join(map(str, described[0].tensor_map.box))
+        fits.append(f"a box of {box} {described[0].tensor_map.dtype}, innermost first, breaks no rule")
     return found or _of_what_fits([*fits, *shared_memory_told(evened, target)], target)
+
+
+def _is_illegal(described: PrintedMap, target: Target) -> bool:
+    """Whether every map that a descriptor's type may be of is illegal; a dump is rarely about its legal types."""
+    return target.tma is not None and all(
+        any(one.level == "error" for one in violations(reading, target)) for reading in described.readings
+    )
 
 
 def _of_what_fits(fits: list[str], target: Target) -> Explanation | None:
@@ -327,14 +341,14 @@ def _readings(printed: PrintedMap) -> tuple[TensorMap, ...]:
 
 def _left_open(printed: PrintedMap, target: Target) -> str:
     """Return why a dump's map cannot be called legal though no error is certain; empty if it can."""
+    broken = [any(d.level == "error" for d in violations(one, target)) for one in printed.readings]
+    torn = any(broken) and not all(broken)
     if printed.missing:
         lacks = " and ".join(filter(None, (", ".join(printed.missing[:-1]), printed.missing[-1])))
         are = "is" if printed.missing in (("the type",), ("the box",), ("the address",), ("the swizzle",)) else "are"
-        return f"what is printed was judged; {lacks} {are} not printed, so nobody can call the map legal"
-    broken = [any(d.level == "error" for d in violations(one, target)) for one in printed.readings]
-    if any(broken) and not all(broken):
-        return "how the dump's lists run, or in which unit, is not printed, and by one reading the map is illegal"
-    return ""
+        by_one = f"; {_TORN}" if torn else ""
+        return f"what is printed was judged; {lacks} {are} not printed, so nobody can call the map legal{by_one}"
+    return _TORN if torn else ""
 
 
 def _undecided(found: Explanation, why: str) -> Explanation:

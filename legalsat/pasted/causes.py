@@ -49,7 +49,12 @@ _A_PATH = re.compile(
     r"https?://\S+|(?<![\w)])/[\w./+-]+(?:[:(]\d+\)?)?|[\w.+-]+/[\w.+-]*[/.][\w./+-]*(?:[:(]\d+\)?)?|"
     r"\b\w+\.(?:cuh?|hpp|py|cc|cpp|inl|h)\b(?:[:(]\d+)?"
 )
-_OF_KERNELS = re.compile(r"\.(?:cuh?|hpp|inl)\b")  # what is left of a path to such a file is the word "dotcu"
+# What is left of a path to a source file of a kernel is the word "dotcu", of a compiler "dotcompiler".
+_OF_KERNELS = re.compile(r"\.(?:cuh?|hpp|inl)\b")
+_OF_COMPILERS = re.compile(
+    r"\blib/(?:Dialect|Conversion|Analysis|Tools|Transforms|IR|CodeGen)/|\b(?:mlir|llvm)/|LinearLayout\w*\.|"
+    r"\w+ToLLVM\b|\b(?:SmallVector|ArrayRef|STLExtras|MMAHelpers)\.h\b"
+)
 # What a reporter says is so: "all addresses are 16-byte aligned", which asks nothing.
 _CLAIMED = re.compile(
     r"^(?!.*(?:must|should|expect|assert|requir|check|ensure|need|\bif\b|unless))"
@@ -82,7 +87,7 @@ CONTEXT = re.compile(
     r"tiled_?copy|scalar type|"
     r"cp[._]async|\bfp8|_aligned|aligned\b|\btvm\b|"
     r"tile_?lang|warp[- ]?speciali|"
-    r"helion|mlir|nvptx",
+    r"helion|mlir|nvptx|linear ?layout|layout is expected",
     re.IGNORECASE,
 )
 
@@ -185,6 +190,8 @@ def _tells_more(clause: str, cause: Cause, told: Named) -> bool:
 
 
 def _bare_path(match: re.Match[str]) -> str:
+    if _OF_COMPILERS.search(match[0]):
+        return " dotcompiler "
     return " dotcu " if _OF_KERNELS.search(match[0]) else " "
 
 

@@ -40,6 +40,8 @@ _LAYOUT = re.compile(
     r"(?:tensor<)?(?:\w*ptr(?:<[^<>\n]{0,80}(?:<[^<>\n]{0,40}>[^<>\n]{0,40}){0,3}>|"
     r"\[[^\]\n]{0,40}\])|Sw<[\d, -]{0,20}>)[^(\n]{0,60}"
     r"|[(\d,_)]{3,400}:[(\d,_)]{3,400}>?"
+    r"|#\w+\.\w+<\{[^{}\n]{0,400}\}>|!\w+(?:\.\w+)+<[^<>\n]{0,200}(?:<[^<>\n]{0,200}>[^<>\n]{0,200}){0,4}>"
+    r"|\{\w+\.\w+ = [^{}\n]{0,120}\}"
 )
 
 
@@ -91,7 +93,7 @@ def even(text: str) -> str:
 
 
 def without_layouts(line: str) -> str:
-    """Return a line without the layouts that CuTe prints, whose numbers are no sizes: `ptr<i8, smem> o (8,4):(4,1)`."""
+    """Return a line without layouts, whose numbers are no sizes: CuTe's `ptr<i8, smem> o (8,4):(4,1)`, and IR's."""
     return _LAYOUT.sub(" ", line)
 
 

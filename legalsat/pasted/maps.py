@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from legalsat.checks import integer
@@ -118,15 +119,16 @@ LOOSE = {
     ),
     "address": (
         "global address", "gmem address", "gmem addr", "base address", "base addr", "data ptr",
-        "base ptr", "address", "gmem ptr", "global ptr", "base", "ptr",
+        "base ptr", "address", "gmem ptr", "global ptr", "base", "ptr", "gaddr", "gptr",
     ),
     "global_dim": (
         "global dim", "global shape", "global size", "gmem prob shape", "gmem shape", "gmem dim",
-        "tensor shape", "tensor size", "tensor dim", "size", "shape", "dim", "extent",
+        "tensor shape", "tensor size", "tensor dim", "size", "shape", "dim", "extent", "gdim",
+        "gshape", "gsize",
     ),
     "any_strides": (
         "global stride", "gmem prob stride", "gmem stride", "tensor stride", "stride",
-        "stride bytes", "global stride bytes", "byte stride",
+        "stride bytes", "global stride bytes", "byte stride", "gstride", "gstr",
     ),
     "box": (
         "box dim", "box size", "box shape", "box", "smem box shape", "smem box", "smem dim",
@@ -141,7 +143,7 @@ LOOSE = {
         "interleave", "interleave layout", "interleave mode",
     ),
     "swizzle": (
-        "swizzle", "swizzle type", "swizzle mode", "smem swizzle", "swizzle size",
+        "swizzle", "swizzle type", "swizzle mode", "smem swizzle", "swizzle size", "swz",
     ),
     "l2_promotion": (
         "l2 promotion", "l2promo",
@@ -153,7 +155,7 @@ LOOSE = {
 _FIELDS = {phrase.replace(" ", ""): field for field, phrases in LOOSE.items() for phrase in phrases}
 _LOOSE_SIGN = re.compile(
     r"\b(?:smem_?)?box_?(?:dims?|sizes?|shape)\b|\bsmem_?(?:box_?)?(?:dims?|shape)\b|global_?(?:dims?|shape|strides?)\b|"
-    r"\bgmem_?(?:prob_)?(?:shape|strides?|dims?)\b|\bbox\b",
+    r"\bgmem_?(?:prob_)?(?:shape|strides?|dims?)\b|\bbox\b|\bg_?(?:dims?|strides?|str)\b",
     re.IGNORECASE,
 )
 # The labels that a program prints for no other purpose, by which its dumps are known.
@@ -161,6 +163,12 @@ _SIGNS = (("globalDim", "boxDim"), ("tileShapes",), ("blockSize",))
 _LINE = re.compile(
     r"global memory: (?P<inner>\d+) (?P<outer>\d+), shared memory: (?P<box_inner>\d+) (?P<box_outer>\d+), "
     r"outer stride: (?P<stride>\d+), swizzle: (?P<swizzle>\d+)(?: \(base: \d+\))?,? elem size: (?P<bytes>\d+)"
+)
+# What people write of a map without a label: its type, and its swizzle after that word alone.
+_BARE = re.compile(
+    r"(?<![\w.%<\[-])(?P<dtype>CU_TENSOR_MAP_DATA_TYPE_\w+|bf16|bfloat16|[fF][pP]?(?:16|32|64)|float(?:16|32|64)|[us]8|u?int8|"
+    r"fp8_e[45]m[23]|float8_e[45]m[23](?:fn)?)(?![\w.(\[])"
+    r"|(?<![\w.])(?:CU_TENSOR_MAP_)?(?:swizzle|SWIZZLE)[ _](?:mode )?(?P<swizzle>(?:32|64|128)B?|[Nn]one|NONE)(?!\w)"
 )
 _ENUMS = frozenset({"dtype", "interleave", "swizzle", "l2_promotion", "oob_fill"})
 
@@ -197,19 +205,34 @@ def printed_maps(text: str) -> list[PrintedMap]:
     lines = [_of_line(match) for match in _LINE.finditer(text)]
     if lines or not _LOOSE_SIGN.search(text):
         return lines
-    return _whole(_read_all(block for block in _loose_blocks(text) if _is_map(block)))
+    blocks = [block for block in _loose_blocks(text) if _is_map(block)]
+    return _whole(_read_all(blocks, _bare_words(text, blocks[0]) if len(blocks) == 1 else {}))
 
 
 def _whole(maps: list[PrintedMap]) -> list[PrintedMap]:
     return [printed for printed in maps if not printed.missing] or maps
 
 
-def _read_all(blocks: Iterable[list[tuple[str, re.Match[str]]]]) -> list[PrintedMap]:
+def _bare_words(text: str, block: list[tuple[str, re.Match[str]]]) -> dict[str, str]:
+    """Return the type and the swizzle that stand without a label in the lines of the only map of a text."""
+    lines = text[text.rfind("\n", 0, block[0][1].start()) + 1 : block[-1][1].end()]
+    lines += text[block[-1][1].end() :].partition("\n")[0]
+    words: dict[str, set[str]] = {}
+    for match in _BARE.finditer(lines):
+        for field, word in match.groupdict().items():
+            if word is not None:
+                words.setdefault(field, set()).add(word)
+    return {field: one.pop() for field, one in words.items() if len(one) == 1}
+
+
+def _read_all(
+    blocks: Iterable[list[tuple[str, re.Match[str]]]], bare: Mapping[str, str] = MappingProxyType({})
+) -> list[PrintedMap]:
     read: list[PrintedMap] = []
     refusal = None
     for block in islice(blocks, MOST_MAPS):
         try:
-            read.append(_read(block))
+            read.append(_read(block, bare))
         except InvalidInput as error:
             refusal = refusal or error
     if refusal is not None and all(printed.missing for printed in read):
@@ -274,8 +297,9 @@ _LOOSE_LABEL = re.compile(
 )
 
 
-def _read(block: list[tuple[str, re.Match[str]]]) -> PrintedMap:
-    values: dict[str, Any] = {}
+def _read(block: list[tuple[str, re.Match[str]]], bare: Mapping[str, str]) -> PrintedMap:
+    labelled = {field for field, _ in block} | ({"dtype"} if any(f == "element_bytes" for f, _ in block) else set())
+    values: dict[str, Any] = {field: enum(word, field) for field, word in bare.items() if field not in labelled}
     for field, match in block:
         word = match["value"]
         if match.groupdict().get("index") is not None:

@@ -23,6 +23,7 @@ from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.code.calls import made_arrays
 from legalsat.pasted.code.expressions import Followed
 from legalsat.pasted.code.views import Array
+from legalsat.pasted.ir import views
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.pasted.wording.scope import ends, seen_in
 from legalsat.rule import require
@@ -150,6 +151,10 @@ def printed_tensors(text: str) -> Iterator[Printed]:
     if last is not None and len(tensors) == 1 and last.strides is None and "strides" in early:
         last.strides = _numbers(early["strides"])
     types = {one.dtype for one in tensors if one.dtype is not None}
+    tensors += [
+        Printed(view.shape, view.strides, view.dtype, begin=view.offset, begin_in_elements=True)
+        for view in islice(views(text), MOST_TENSORS)
+    ]
     for one in tensors:  # one type that is printed once, before or after several shapes, is that of all
         one.dtype = one.dtype or (next(iter(types)) if len(types) == 1 else None)
     yield from tensors

@@ -266,7 +266,10 @@ CAUSES = (
         CONTIGUOUS,
         unless=(
             r"(?:align|multiple|divisib).{0,30}\b(?:4|8|16|32|64|128)\b|\b(?:16|32|64|128)[- ]?b(?:ytes?)?[- ]align|"
-            r"contiguous memory|is_contiguous\(\) *else|warning:"
+            r"contiguous memory|is_contiguous\(\) *else|warning:|"
+            # What a reporter says of a tensor is no condition of it.
+            r"^(?!.*(?:must|should|expect|requir|needs?\b|only|check|assert))"
+            r".*\ba (?:\w+ )?contiguous (?:\[|tensor|array)"
         ),
     ),
     Cause(
@@ -409,6 +412,13 @@ CAUSES = (
         "take a smaller block or fewer stages",
         # What processes share is another memory.
         unless=r"dataloader|\bworkers?\b|/dev/shm|shm[-_]size|\bipc\b|raise your shared",
+    ),
+    Cause(
+        "TOOL010",
+        r"\btile\b.{0,40}\bcluster\b|\bcluster\b.{0,40}\btile\b",
+        r"unsupported|not support|invalid|combination|no (?:such )?(?:kernel|config)",
+        "the program has no kernel of this tile and this cluster together",
+        "take a tile and a cluster that the program's kernels for this GPU are listed with",
     ),
     Cause(
         "TOOL008",

@@ -85,7 +85,8 @@ OPERAND_CAUSES = (
         r"int32|i32|32-?bit|\bint\b|2\^3[12]|2147483647|4294967296|stride|pitch|leading dim|offset|\bind(?:ex|ices)|"
         r"numel|pointer|address|scalar|constant",
         r"overflow|wraps? around|(?:exceed\w*|beyond|past|out of range|larger than) .{0,20}"
-        r"(?:2(?:\^|\*\*)3[12]|(?:int_?|i)32|2147483647)|int_?32 (?:limit|max|range)",
+        r"(?:2(?:\^|\*\*)3[12]|(?:int_?|i)32|2147483647)|int_?32 (?:limit|max|range)|"
+        r"stride\w* (?:\w+ ){0,2}(?:>=?|of at least|above|over) ?2(?:\^|\*\*)31",
         "an offset or a stride overflows 32 bits, which count up to 2147483647 elements",
         "count the first factor of offsets in 64 bits (stride.to(tl.int64), int64_t), or split the tensor",
         unless=r"barrier|transaction|token|stack|buffer overflow|scale|softmax|fp16|\b16\b",

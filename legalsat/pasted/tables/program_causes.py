@@ -325,6 +325,16 @@ _COMPILER = Cause(
     "warp specialization), or take another version of the compiler",
     unless=_OWN_CHECK.unless + r"|nvcc|ninja|cmake|\bgcc\b|wheel|setup\.py|pass(?:ed|word)|cuda error",
 )
+# An assertion in a compiler's own source, or what LLVM ends it with: nothing of the kernel's was checked.
+COMPILER_CHECK = Cause(
+    "TOOL014",
+    r"\bdotcompiler\b|\b(?:llvm|mlir)::|\bllvm error:",
+    r"assert|llvm error:|unreachable",
+    "an assertion in the compiler fails{said}, where it should refuse what it does not know, or take it",
+    "write the layout, the shape or the option that the message names otherwise (such as another num_warps, tile or "
+    "type), or take another version of the compiler; a kernel that compiles with one configuration is not illegal",
+    unless=_OWN_CHECK.unless,
+)
 _NO_CONFIG = Cause(
     "TOOL010",
     r"tun(?:er|ing)|config",
@@ -341,4 +351,4 @@ _ON_DEVICE = Cause(
     "read that line, and print the indices and extents that it compares, on the CPU or with CUDA_LAUNCH_BLOCKING=1",
 )
 NO_CHECK = _OWN_CHECK.unless
-OWN_CHECKS = (_ON_DEVICE, _OWN_CHECK, _NO_CONFIG, _COMPILER)
+OWN_CHECKS = (_ON_DEVICE, COMPILER_CHECK, _OWN_CHECK, _NO_CONFIG, _COMPILER)

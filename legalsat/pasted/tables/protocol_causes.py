@@ -109,6 +109,16 @@ PROTOCOL_CAUSES = (
         "map the address with mapa and arrive in the form .shared::cluster (cuda::ptx's space_cluster)",
     ),
     Cause(
+        "PIPE006",
+        r"\b(?:cop(?:y|ies)|loads?)\b",
+        r"(?:comment\w*|remov\w*|delet\w*|skip\w*|leav\w*|left)\b.{0,60}\b(?:cop(?:y|ies)|loads?)\b.{0,80}"
+        r"(?:hang|stuck|dead-?lock)|(?:cop(?:y|ies)|loads?)\b.{0,60}(?:comment\w*|remov\w*|delet\w*|skip\w*|left out)"
+        r"\b.{0,80}(?:hang|stuck|dead-?lock)",
+        "the barrier is told the bytes of every copy, so that a phase in which one is left out never completes",
+        "tell the barrier the bytes of the copies that are issued, and no more",
+        unless=r"disk|file|checkpoint|model|weights|download|host",
+    ),
+    Cause(
         "PIPE008",
         r"multicast|receiver|mcast",
         r"corrupt|mismatch|wrong|garbage|stale|incorrect",

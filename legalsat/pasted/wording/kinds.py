@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.beside import OF_ILLEGAL_MAPS
-from legalsat.pasted.tables.program_causes import LIBRARY_FAILED, OWN_CHECKS
+from legalsat.pasted.tables.program_causes import COMPILER_CHECK, LIBRARY_FAILED, OWN_CHECKS
 
 # What is seen of a failure, and says little of its cause: results, and that a kernel never ends.
 EFFECTS = OF_ILLEGAL_MAPS | {"CUDA002", "CUDA720", "CUDA999", "PIPE007", "TOOL008"}
@@ -17,11 +17,11 @@ _RESULT = "CUDA"  # codes of what calls return
 LINE, _CODE = 'line "', 'text "'  # how what names a cause is quoted
 # Where a cause is named by what a line of prose seems to say, and not by what a program printed.
 _BY_PROSE = re.compile(
-    r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|[Aa]ssert|\bmust\b|\bexpect|"
+    r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|LLVM ERROR|[Aa]ssert|\bmust\b|\bexpect|"
     r"\brequire|\bneeds?\b|\bshould be \d))"
 )
 # That some check of a program's own failed, of no known rule, or a library's kernel with nothing said of why.
-_CHECKS = tuple(one.message.partition("{")[0] for one in OWN_CHECKS)
+_CHECKS = tuple(one.message.partition("{")[0] for one in OWN_CHECKS if one is not COMPILER_CHECK)
 _UNKNOWN_CHECKS = (*_CHECKS, LIBRARY_FAILED)
 # By how much a line raises the score of the cause that it names, as a logarithm: a check of its own, prose, what was
 # printed, and an effect that may be a cause itself. What a call returned is as likely a cause as words say.
