@@ -192,7 +192,7 @@ class Order:
         writers = before[1] if before is not None and same else memory.writers_of(regions)
         if memory is self.shared:
             self.loads.note_read(writers, self.accesses, worker.known, line)
-            self.written.note_read(cells, writers, self, by_unit=kind in _WHOLE)
+            self._note_read(cells, regions, writers, kind, line)
             if kind in _READS and writers != [0]:
                 self.filled.add(line)
             if 0 in writers or (kind in _MATRIX and len(writers) > 1):
@@ -245,6 +245,15 @@ class Order:
         worker.turns.work()
         worker.trail[line] += before.trail
         return True
+
+    def _note_read(self, cells: Cells, regions: list[int], writers: list[int], kind: str, line: int) -> None:
+        """Note a read, and whether others like it have read a part of that since it was written, and not the rest."""
+        by_unit = kind in _WHOLE
+        self.written.note_read(cells, writers, self, by_unit=by_unit)
+        if by_unit and len(regions) > 1:
+            accesses, kinds = self.accesses, next(one for one in _ALIKE if kind in one)
+            if self.shared.partly(regions, lambda number: accesses[number].kind in kinds):
+                self.loads.stale[line] = None
 
     def let_peers_know(
         self, key: tuple[int, ...], operands: Sequence[tuple[Cells, list[int]]], trail: int, line: int
@@ -307,14 +316,14 @@ class Order:
                         f"read at line {access.line}",
                     )
         number = self._add(agent, epoch, kind, line)
-        memory.wrote(regions, number)
         if memory is self.shared:
-            self._note_write(cells, kind, line, writers)
+            self.loads.note_lost(writers, memory.unread(regions), self.accesses, line)
+            self._note_write(cells, kind, line)
+        memory.wrote(regions, number)
         return number
 
-    def _note_write(self, cells: Cells, kind: str, line: int, before: list[int]) -> None:
-        """Note the last write, and who wrote there before."""
-        self.loads.note_lost(before, self.accesses, line)
+    def _note_write(self, cells: Cells, kind: str, line: int) -> None:
+        """Note the last write."""
         if kind in BY_THREADS:
             self.written.note(cells, line)
         elif kind == "load":
@@ -368,7 +377,7 @@ class Order:
         A warp reads at an address for each lane, and may drop what some lanes have read. So only what nobody has
         written any part of is an error.
         """
-        open_: dict[tuple[int, str], None] = self.doubts | self.loads.doubts(self.accesses)
+        open_: dict[tuple[int, str], None] = self.doubts | self.loads.doubts(self.accesses, self.written)
         for line, (kind, first, whole) in self.unwritten.items():
             what = f"{_USES[kind]} reads shared byte {in_words(first)}"
             if whole and not self.blind:
@@ -414,6 +423,7 @@ class Order:
 
 _MATRIX = {"wgmma", "tcgen05"}
 _READS = {"ld", "ldmatrix", "store"}
+_ALIKE = _MATRIX, {"store", "guess"}, {"ldmatrix"}
 
 
 def _trace(worker: Worker, cells: Cells, place: int) -> None:

@@ -66,13 +66,15 @@ class Brought:
 
 @dataclass
 class Loads:
-    """What has become of the copy engine's loads in one execution.
+    """What has become of the copy engine's loads, and of what threads write, in one execution.
 
     Attributes:
         begun: where the time of a barrier's line of work begins since its last init.
-        read: numbers of accesses that somebody has read. spans: of all of them, first cells and those behind the last.
+        read: numbers of accesses that somebody has read. spans: of all loads, first cells and those behind the last.
         lost: lines of loads that nobody has read, and at which others have overwritten them.
         old: lines at which is read what was loaded before the last phase, and of these loads.
+        cut: numbers of accesses of which some has been overwritten that nobody had read, and at which lines.
+        stale: lines at which units read what was written anew and, beside it, what they have read before.
     """
 
     begun: dict[int, int] = field(default_factory=dict)
@@ -80,6 +82,8 @@ class Loads:
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
     lost: dict[tuple[int, int], None] = field(default_factory=dict)
     old: dict[tuple[int, int], None] = field(default_factory=dict)
+    cut: dict[tuple[int, int], None] = field(default_factory=dict)
+    stale: dict[int, None] = field(default_factory=dict)
 
     def note_read(self, writers: Iterable[int], accesses: Sequence[Access], known: Sequence[int], line: int) -> None:
         """Note who wrote what a warp reads that knows so much."""
@@ -89,15 +93,22 @@ class Loads:
                 self.read.add(number)
                 if known[access.agent] > epoch + 1 and epoch >= self.begun.get(access.agent, 0):
                     self.old[line, access.line] = None
+            elif kind in BY_THREADS:
+                self.read.add(number)
 
-    def note_lost(self, writers: Iterable[int], accesses: Sequence[Access], line: int) -> None:
-        """Note who wrote what is overwritten at a line."""
+    def note_lost(self, writers: Iterable[int], unread: Iterable[int], accesses: Sequence[Access], line: int) -> None:
+        """Note who wrote what is overwritten at a line, and of whose data nobody has read what is."""
         for number in writers:
             if accesses[number].kind == "load" and number not in self.read:
                 self.lost[accesses[number].line, line] = None
+        for number in unread:
+            self.cut[number, line] = None
 
-    def doubts(self, accesses: Sequence[Access]) -> Open:
-        """Return what speaks against loads. Where nothing is multiplied, all that a line loads may be left unread."""
+    def doubts(self, accesses: Sequence[Access], written: Written) -> Open:
+        """Return what speaks against loads and writes, by what any run has shown of who reads them.
+
+        Where nothing is multiplied, all that a line loads may be left unread.
+        """
         found: Open = {}
         for line, loaded in self.old:
             reason = f"this reads what the load at line {loaded} brought, whose barrier has ended a later phase"
@@ -107,6 +118,14 @@ class Loads:
             if line in read:
                 reason = f"nobody reads what this brings before line {by} overwrites it, {MISPLACED}"
                 found[line, reason] = None
+        for number, by in self.cut:
+            line = accesses[number].line
+            if number in self.read and line in written.taken:
+                reason = f"nobody reads some of what this writes before line {by} overwrites it, {MISPLACED}"
+                found[line, reason] = None
+        for line in self.stale:
+            reason = f"some of what this reads has been written since it was read before, and some has not, {MISPLACED}"
+            found[line, reason] = None
         return found
 
 
@@ -118,13 +137,14 @@ class Written:
 
     Attributes:
         made: cells by what they are known by. read: those that anybody has read while some of them were of a line.
-        taken: lines of which asynchronous units, or ldmatrix, have read some.
+        taken: lines of which asynchronous units, or ldmatrix, have read some. matrices: lines of stmatrix.
         brought: the same of loads by the copy engine.
     """
 
     made: dict[int, dict[object, Cells]] = field(default_factory=dict)
     read: dict[int, dict[object, Cells]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
+    matrices: set[int] = field(default_factory=set)
     brought: Brought = field(default_factory=Brought)
 
     def note(self, cells: Cells, line: int) -> None:
@@ -146,8 +166,7 @@ class Written:
             key = key_of(cells)
             for line in lines:
                 self.read.setdefault(line, {}).setdefault(key, cells)
-            if by_unit:
-                self.taken |= lines
+            self.taken |= lines if by_unit else lines & self.matrices
 
     def unread(self, cells: int, granule: int) -> Open:
         """Return what speaks against lines of which units read some, and nobody the rest.

@@ -194,7 +194,7 @@ class Run(Words):
         self.order.written = program.written_by_line
         # By access, the columns that are summed up there; and what is multiplied with what, see `matrix.pairs`.
         self.tensor, self.summed = Shadow(program.tensor_regions), dict[int, tuple[int, int]]()
-        self.paired: dict[tuple[object, int, int], tuple[int, Any, Any]] = {}
+        self.paired: dict[tuple[tuple[object, int], object], Any] = {}
         self.barriers = Barriers(self.order, boxes)
         super().__init__(self.shared_bytes)
         self.meetings: dict[tuple[int, int], Meeting] = {}

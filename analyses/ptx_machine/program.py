@@ -23,6 +23,7 @@ from legalsat.analyses.ptx.halves import with_direct_halves
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
 from legalsat.analyses.ptx.loads import Written
 from legalsat.analyses.ptx.local import with_local_registers
+from legalsat.analyses.ptx.matrices import Matrices
 from legalsat.analyses.ptx.parameters import with_direct_parameters
 from legalsat.analyses.ptx.spaces import with_global_loads
 from legalsat.analyses.ptx.text import Kernel, PtxText
@@ -94,6 +95,7 @@ class Program:
         effective: instructions, by identity, on which what has an effect depends, or that have one.
         firm: registers that more than reads depend on.
         tensor_use: which tensor memory runs have written and read. written_by_line: which shared memory.
+            matrices: what ldmatrix has read.
         store_sources: by map of stores of the copy engine, and whether loads have written what they read, a line.
         spread: parameters that stand for words of which more than the first has been read.
         filled: lines at which a run has read what was written. written: shared memory that any run has written.
@@ -101,7 +103,8 @@ class Program:
         store_places: bytes of shared memory at which stores of the copy engine have begun in any run, with their maps.
         load_places: of loads by map and byte, how many boxes each has, and its line.
         loaded, used: maps and lines of loads that runs have made, and of those which somebody has read.
-        operands: cells that matrix units read, by descriptor, CTA and what else decides.
+        operands: cells that matrix units read, by descriptor, CTA and what else decides. meeting: of two sets of
+            these, by identity, whether they have some in common.
         tables: of tables of branches, by place, how many there are and what decides. cases: those that were taken.
     """
 
@@ -144,6 +147,7 @@ class Program:
     firm: set[str] = field(default_factory=set)
     tensor_use: TensorUse = field(default_factory=TensorUse)
     written_by_line: Written = field(default_factory=Written)
+    matrices: Matrices = field(default_factory=Matrices)
     store_sources: dict[tuple[str, bool], int] = field(default_factory=dict)
     spread: set[str] = field(default_factory=set)
     tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
@@ -157,6 +161,7 @@ class Program:
     loaded: set[tuple[str, int]] = field(default_factory=set)
     used: set[tuple[str, int]] = field(default_factory=set)
     operands: dict[tuple[object, ...], Any] = field(default_factory=dict)
+    meeting: dict[tuple[int, int], bool] = field(default_factory=dict)
     filled: set[int] = field(default_factory=set)
     agents: int = 0
 

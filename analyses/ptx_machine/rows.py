@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from legalsat.analyses.ptx.instruction import Instruction, vector
+from legalsat.analyses.ptx.loads import BY_THREADS
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.guards import active, guard_of
 from legalsat.analyses.ptx_machine.machine import PARK, Operation, Part, Run, Warp
@@ -34,10 +35,14 @@ def make(program: Any, i: Instruction) -> Operation:
         if units.check_inside(run, reached, line):
             cells = reached.cells
             if writes:
+                order.written.matrices.add(line)
                 order.write(order.shared, cells, worker, worker.index, worker.time, "st", line)
                 run.forget(reached.bytes)
             else:
-                order.read(order.shared, cells, worker, worker.index, worker.time, "ldmatrix", line)
+                writers = order.read(order.shared, cells, worker, worker.index, worker.time, "ldmatrix", line)
+                accesses = [order.accesses[one] for one in writers]
+                if all(one.kind in BY_THREADS for one in accesses):
+                    run.program.matrices.note((one.line for one in accesses), line)
             worker.meet()
         for to in places:
             part.registers[to] = None

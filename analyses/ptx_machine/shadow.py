@@ -169,6 +169,12 @@ class Shadow:
         writer, readers = self._writer, self._readers
         return {writer[one] for one in regions if writer[one] and readers[one] is None}
 
+    def partly(self, regions: Iterable[int], chosen: Callable[[int], bool]) -> bool:
+        """Have chosen accesses read some of the regions since they were written, and others not?"""
+        writer, readers = self._writer, self._readers
+        found = {any(map(chosen, (readers[one] or {}).values())) for one in regions if writer[one]}
+        return len(found) > 1
+
     def wrote(self, regions: list[int], access: int) -> None:
         """Note the access that wrote regions: nobody has read them since."""
         self.writes += 1

@@ -1,7 +1,9 @@
 """Which part of A is multiplied with which of B: a descriptor that is off by a step reads what another one reads, too.
 
-All of an operand may be read all the same, where several accumulators share it. But into one accumulator each part of A
-goes with one part of B of those that came in the same phase, or were written at the same time.
+All of an operand may be read all the same, where several accumulators share it. But into one accumulator each byte of A
+goes with one part of B of those that came in the same phase, or were written at the same time. And what came together,
+or was written at the same lines, is read together: a multiplication that reads some of it, and with that what others
+have written, reads over the end of its operand.
 """
 
 from __future__ import annotations
@@ -9,25 +11,92 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.shadow import Cells
 
 Came = frozenset[tuple[int, int]]  # lines of work, and when
 Read = tuple[Cells, list[int]]  # what a descriptor reads, and who wrote it
+Part = tuple[Cells, object, Came]  # what was read, with which other operand, and when that came if it did
+_MOST = 1024  # arrivals of operands that are kept
+_TWICE = "a part of an operand is multiplied with two parts of another that came together"
+_BEYOND = "this reads some of what other multiplications into the same sums read with something else"
+_ELSE = "as if a descriptor were another one"
 
 
-def check_pair(run: Run, sums: object, words: Sequence[int], read: Sequence[Read | None], line: int) -> None:
-    """Check the descriptors of A and B of a multiplication into an accumulator, with what they read."""
-    came = [_came(run.order.accesses, one[1]) for one in read if one is not None]
-    if len(came) < 2 or not all(came):
-        return
-    for n in (0, 1):
-        word, (own, other) = words[1 - n], (came[n], came[1 - n])
-        before = run.paired.get((sums, n, words[n]))
-        if before is not None and before[0] != word and before[1] & own and before[2] & other:
-            reason = "a part of an operand is multiplied with two parts of another that came together"
-            run.order.doubts[line, f"{reason}, as if a descriptor were another one"] = None
-        run.paired[sums, n, words[n]] = word, own, other
+def check_pair(run: Run, sums: object, operands: Sequence[tuple[object, Read | None]], line: int) -> None:
+    """Check A and B of a multiplication into an accumulator.
+
+    Args:
+        run: with what was multiplied before.
+        sums: where it adds.
+        operands: of both the descriptor, or registers, with what it reads; None where that is no shared memory, or not
+            understood.
+        line: of the text.
+    """
+    came = [
+        frozenset() if read is None else _sources(run, (sums, n), read[1], line) for n, (_, read) in enumerate(operands)
+    ]
+    for n, (_, read) in enumerate(operands):
+        word, other = operands[1 - n]
+        if read is None or not came[n] or (other is not None and not came[1 - n]):
+            continue
+        if _twice(run, (sums, n), came[n], (read[0], word, came[1 - n])):
+            run.order.doubts[line, f"{_TWICE}, {_ELSE}"] = None
+
+
+def begin(run: Run, sums: object) -> None:
+    """Forget what was multiplied into sums that begin anew."""
+    for key in [key for key in run.paired if key[0][0] == sums]:
+        del run.paired[key]
+
+
+def _sources(run: Run, place: tuple[object, int], writers: list[int], line: int) -> Came:
+    """Return when an operand came, and check that it was read with the same others before, or not at all."""
+    last = run.paired.get((place, "last"))
+    if last is not None and last[0] == writers:  # the next step of a stage
+        came: Came = last[1]
+        return came
+    accesses = run.order.accesses
+    came = _came(accesses, writers)
+    lines = frozenset(accesses[number].line for number in writers if number)
+    before = [run.paired.setdefault((place, one), sources) == sources for sources in (came, lines) for one in sources]
+    if not all(before):
+        run.order.doubts[line, f"{_BEYOND}, {_ELSE}"] = None
+    run.paired[place, "last"] = writers, came
+    return came
+
+
+def _twice(run: Run, place: tuple[object, int], came: Came, part: Part) -> bool:
+    """Note a part of an operand; return whether some of it has gone with another part that came with this one."""
+    cells, word, other = part
+    found = False
+    for arrival in came:
+        key = place, ("with", arrival)
+        parts: tuple[Part, ...] = run.paired.get(key, ())
+        known = False
+        for one, with_, then in parts:
+            if with_ == word:
+                known |= one is cells
+            elif not (other and then and then.isdisjoint(other)) and _meet(run, one, cells):
+                found = True
+        if not known:
+            if len(run.paired) >= _MOST:
+                del run.paired[next(iter(run.paired))]
+            run.paired[key] = *parts, part
+    return found
+
+
+def _meet(run: Run, one: Cells, two: Cells) -> bool:
+    """Have two parts some cells in common? Both are kept by the program, so that they are known by identity."""
+    if one is two:
+        return True
+    held, key = run.program.meeting, (id(one), id(two))
+    found: bool | None = held.get(key)
+    if found is None:
+        found = held[key] = bool(np.isin(one, two).any())
+    return found
 
 
 def _came(accesses: Sequence[Any], writers: Sequence[int]) -> Came:

@@ -10,9 +10,8 @@ from legalsat.analyses.ptx.instruction import Instruction
 from legalsat.analyses.ptx_machine import copies, fences, units
 from legalsat.analyses.ptx_machine.guards import active, guard_of
 from legalsat.analyses.ptx_machine.machine import Operation, Part, Run, Warp
-from legalsat.analyses.ptx_machine.matrix import sums, tensor_memory
+from legalsat.analyses.ptx_machine.matrix import pairs, sums, tensor_memory
 from legalsat.analyses.ptx_machine.matrix.operands import STEP_BYTES, cells_of, let_read
-from legalsat.analyses.ptx_machine.matrix.pairs import check_pair
 from legalsat.analyses.ptx_machine.matrix.tensor_memory import STRIP_LANES, STRIPS, columns_of
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
 from legalsat.analyses.ptx_machine.shadow import Cells
@@ -130,13 +129,12 @@ def _issue(program: Any, i: Instruction) -> Operation:
         for rank in pair:
             for column, count, those in lies:
                 _read_columns(run, warp, columns_of(column, count, rank, those), time, line)
-            came = []
-            if not a_in_tensor:
-                operand = cells_of(run, "tcgen05", first, majors[0], rows, bits, line, rank)
-                came.append(let_read(run, warp, "tcgen05", operand, agent, time, line))
-            operand = cells_of(run, "tcgen05", second, majors[1], of_b, bits, line, rank)
-            came.append(let_read(run, warp, "tcgen05", operand, agent, time, line))
-            check_pair(run, (rank, target), (first, second), came, line)
+            cells = None if a_in_tensor else cells_of(run, "tcgen05", first, majors[0], rows, bits, line, rank)
+            of_both = cells, cells_of(run, "tcgen05", second, majors[1], of_b, bits, line, rank)
+            came = [let_read(run, warp, "tcgen05", operand, agent, time, line) for operand in of_both]
+            if adds == 0:
+                pairs.begin(run, (rank, target))
+            pairs.check_pair(run, (rank, target), [*zip((first, second), came, strict=True)], line)
             spans = [(t, t + width) for (r, t), (width, _) in run.allocated.items() if r == rank]
             if not any(begin <= target and target + held <= end for begin, end in spans):
                 message = f"sums in columns {target} to {target + held - 1}, which are not allocated"

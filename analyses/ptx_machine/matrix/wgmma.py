@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from legalsat.analyses.ptx.instruction import Instruction, vector
+from legalsat.analyses.ptx.instruction import Instruction, immediate, vector
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.guards import active, guard_of
 from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Wait, Warp
+from legalsat.analyses.ptx_machine.matrix import pairs
 from legalsat.analyses.ptx_machine.matrix.operands import cells_of, let_read, meets
-from legalsat.analyses.ptx_machine.matrix.pairs import check_pair
 from legalsat.analyses.ptx_machine.shadow import Cells
 from legalsat.options import MAJORS
 
@@ -87,10 +87,13 @@ def _multiply(program: Any, i: Instruction) -> Operation:
                 read.append(let_read(run, warp, "wgmma", a, agent, group, line))
             b = cells_of(run, "wgmma", found[-1], majors[1], n, bits[1], line, rank)
             read.append(let_read(run, warp, "wgmma", b, agent, group, line))
-            check_pair(run, (warp.group, sums[0]), found, read, line)
-            operands = [one for one in read if one is not None]
-            if len(operands) == len(read) and not alone:
-                order.let_peers_know(key, operands, worker.trail[line] - trail, line)
+            if immediate(operands[3]) == 0:
+                pairs.begin(run, (warp.group, sums[0]))
+            by_registers = [(operands[1], None)] * in_registers
+            pairs.check_pair(run, (warp.group, sums[0]), [*by_registers, *zip(found, read, strict=True)], line)
+            known = [one for one in read if one is not None]
+            if len(known) == len(read) and not alone:
+                order.let_peers_know(key, known, worker.trail[line] - trail, line)
         warp.open["wgmma"] = True
         sums_of = warp.sums
         if sums_of.get(sums[0]) != group:

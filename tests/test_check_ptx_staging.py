@@ -1,0 +1,128 @@
+"""Staging by generation: what is read anew is written anew, and what threads write is read before it is overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
+
+HEAD = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 to)
+.reqntid {threads}
+{{
+.reg .pred %p<9>; .reg .b32 %r<30>; .reg .b64 %d<9>; .reg .b32 %f<8>;
+.shared .align 1024 .b8 rows[8192];
+mov.u32 %r0, %tid.x; shl.b32 %r1, %r0, 4; mov.u32 %r2, rows; add.u32 %r3, %r1, %r2; mov.u32 %r9, 0;
+setp.eq.u32 %p0, %r0, 0; ld.param.u64 %d0, [to]; cvta.to.global.u64 %d1, %d0;
+and.b32 %r4, %r3, -17; add.u32 %r5, %r3, 256;
+"""
+BYTES = 512  # that a warp writes at once
+
+
+def checked(body: str, threads: int = 32) -> KernelCheck:
+    (found,) = check_ptx(HEAD.format(threads=threads) + body + "ret;\n}\n").kernels
+    return found
+
+
+def stored(to: str) -> str:
+    return f"st.shared.v4.b32 [{to}], {{%r9, %r9, %r9, %r9}};\n"
+
+
+def as_matrices(to: str) -> str:
+    return f"stmatrix.sync.aligned.m8n8.x4.shared.b16 [{to}], {{%r9, %r9, %r9, %r9}};\n"
+
+
+def matrices(at: str) -> str:
+    return f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r20, %r21, %r22, %r23}}, [{at}];\n"
+
+
+MET = "bar.sync 0;\n"
+SENT = f"""fence.proxy.async.shared::cta;
+{MET}@%p0 cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r2], {BYTES};
+@%p0 cp.async.bulk.commit_group;
+@%p0 cp.async.bulk.wait_group.read 0;
+{MET}"""
+
+
+@pytest.mark.parametrize(("write", "to", "right"), [
+    (stored, "%r3", True), (as_matrices, "%r3", True), (stored, "%r4", False), (as_matrices, "%r4", False),
+])  # fmt: skip
+def test_what_a_store_reads_again_is_written_again(write: Callable[[str], str], to: str, right: bool) -> None:
+    """Every other lane writes where its neighbour does, the second time alone."""
+    found = checked(write("%r3") + SENT + write(to) + SENT)
+    assert not found.findings and found.proven is right
+    assert right or any("has been written since it was read before" in one.reason for one in found.unproven)
+
+
+def test_the_same_may_be_stored_twice() -> None:
+    assert checked(stored("%r3") + SENT + SENT).proven
+
+
+@pytest.mark.parametrize(("second", "right"), [("%r3+512", True), ("%r3+256", False)])
+def test_what_threads_write_is_read_before_others_overwrite_it(second: str, right: bool) -> None:
+    """The second time the second half is written over a part of the first one."""
+    read = MET + matrices("%r3") + matrices("%r3+512") + MET
+    found = checked(stored("%r3") + stored("%r3+512") + read + stored("%r3") + stored(second) + read)
+    assert not found.findings and found.proven is right
+    assert right or any("nobody reads some of what this writes before" in one.reason for one in found.unproven)
+
+
+@pytest.mark.parametrize(("write", "right"), [(stored, True), (as_matrices, False)])
+def test_all_that_stmatrix_writes_is_read(write: Callable[[str], str], right: bool) -> None:
+    """Compilers write rows by st.shared that no result needs, and none by stmatrix."""
+    found = checked(write("%r3") + MET + "shr.u32 %r6, %r1, 1;\nadd.u32 %r7, %r6, %r2;\nld.shared.b32 %r8, [%r7];\n")
+    assert not found.findings and found.proven is right
+
+
+@pytest.mark.parametrize("more", ["", matrices("%r5"), matrices("%r5") + matrices("%r5+512")])
+def test_ldmatrix_reads_no_matrices_made_of_parts_of_others(more: str) -> None:
+    """What three lines write is read, and halves of two of them beside that."""
+    written = "".join(stored(f"%r3+{BYTES * n}") for n in range(3))
+    read = "".join(matrices(f"%r3+{BYTES * n}") for n in range(3))
+    assert checked(written + MET + read + more).proven is (more.count("ldmatrix") < 2)
+
+
+SUMS = "{%f0, %f1, %f2, %f3}"
+
+
+def by_registers(a: str, b: str, adds: str = "1") -> str:
+    return f"wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {SUMS}, {a}, {b}, {adds}, 1, 1, 0;\n"
+
+
+@pytest.mark.parametrize(("second", "right"), [
+    (("{%r20, %r21, %r22, %r23}", "%d3"), True),
+    (("{%r24, %r25, %r26, %r27}", "%d4"), True),
+    (("{%r24, %r25, %r26, %r27}", "%d3"), False),
+    (("{%r24, %r25, %r26, %r27}", "%d5"), False),
+    (("{%r24, %r25, %r26, %r27}", "%d3", "0"), True),
+])  # fmt: skip
+def test_a_part_of_b_goes_with_one_a_in_registers_until_sums_begin_anew(second: tuple[str, ...], right: bool) -> None:
+    """The same B, another one of 256 bytes, and one of which half is that of the first multiplication."""
+    written = "".join(stored(f"%r3+{2048 * n}") for n in range(2))
+    words = "cvt.u64.u32 %d2, %r2; shr.b64 %d2, %d2, 4; or.b64 %d3, %d2, 0x0000000800080000;\n"
+    words += "add.s64 %d4, %d3, 128; add.s64 %d5, %d3, 8;\n"
+    begin = f"fence.proxy.async.shared::cta;\n{MET}{words}wgmma.fence.sync.aligned;\n"
+    end = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n"
+    first = by_registers("{%r20, %r21, %r22, %r23}", "%d3", "0")
+    found = checked(written + begin + first + by_registers(*second) + end, 128)
+    aside = [one.reason for one in found.unproven if "nobody reads" not in one.reason]
+    assert not found.findings and bool(aside) is not right, (found.findings, aside)
+
+
+@pytest.mark.parametrize(("apart", "right"), [(8, True), (136, False)])
+def test_what_came_together_is_multiplied_together(apart: int, right: bool) -> None:
+    """B is two matrices of 128 bytes: the first two, then the third with the fourth, or one that another line wrote."""
+    written = "".join(stored(f"%r3+{2048 * n}") for n in range(2))
+    words = "cvt.u64.u32 %d2, %r2; shr.b64 %d2, %d2, 4; or.b64 %d3, %d2, 0x0000000800080000; add.s64 %d4, %d2, 16;\n"
+    words += f"or.b64 %d4, %d4, {8 << 32 | apart << 16};\n"
+    begin = f"fence.proxy.async.shared::cta;\n{MET}{words}wgmma.fence.sync.aligned;\n"
+    end = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n"
+    first = by_registers("{%r20, %r21, %r22, %r23}", "%d3", "0")
+    found = checked(written + begin + first + by_registers("{%r24, %r25, %r26, %r27}", "%d4") + end, 128)
+    said = any("with something else" in one.reason for one in found.unproven)
+    assert not found.findings and said is not right, (found.findings, found.unproven)
