@@ -8,6 +8,7 @@ import pytest
 
 import legalsat as ls
 
+PTX = ".mma_async.sync.aligned."
 BYTES = {"i8": 1, "bf16": 2, "f16": 2, "f32": 4}
 DESCRIPTOR = (
     "%4 = tt.make_tensor_descriptor %arg0, [%c4096_i32, %c{columns}_i32], [%c{pitch}_i64, %c1_i64] : !tt.ptr<{type}>, "
@@ -140,3 +141,29 @@ def test_a_map_in_short_names_is_read_with_the_type_beside_it(text: str) -> None
     assert ls.explain(text, "h200").verdict == "legal"
     broken = ls.explain(text.replace("96", "100"), "h200")
     assert [d.code for d in broken.diagnostics] == ["TMA005"] and broken.verdict == "refused"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("cuTensorMapEncodeTiled returned 1", "CUDA001"),
+        ("r = cuTensorMapEncodeTiled(&map, 9, 3) is 700", "CUDA700"),
+        ("cuLaunchKernelEx returned 719", "CUDA719"),
+    ],
+)
+def test_a_number_that_a_call_of_the_driver_returned_is_its_result(text: str, code: str) -> None:
+    assert codes(text) == [code]
+    assert codes(text.rpartition(" ")[0] + " 0") == []
+
+
+def test_lists_and_labels_stand_apart_by_blanks() -> None:
+    text = "TMA desc: dims 4096x104 strides 208 box 64x64 128B swizzle, u8, address 0x7000"
+    assert codes(text) == []
+    assert "by one reading" not in (ls.explain(text, "h200").undecided or "")
+    assert codes(text.replace("208", "200")) == ["TMA005"]
+
+
+@pytest.mark.parametrize("columns", range(2, 300, 6))
+def test_an_instruction_in_words_is_judged_as_in_ptx(columns: int) -> None:
+    said, ptx = (f"wgmma{mid}m64n{columns}k16{dot}f32{dot}bf16{dot}bf16" for mid, dot in ((" ", " "), (PTX, ".")))
+    assert codes(said) == codes(ptx) == ([] if columns % 8 == 0 and columns <= 256 else ["WGMMA008"])

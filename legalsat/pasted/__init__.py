@@ -26,7 +26,7 @@ from legalsat.pasted.ir import described_maps, explain_buffers
 from legalsat.pasted.limits import explain_limits, within_limits
 from legalsat.pasted.maps import PrintedMap, printed_maps
 from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
-from legalsat.pasted.products import explain_products
+from legalsat.pasted.products import explain_products, legal_products
 from legalsat.pasted.results import (
     FailedCall,
     Returned,
@@ -69,6 +69,7 @@ FORMS = (
     "a CUresult or cudaError, by number or name",
     "a 64-bit matrix descriptor of wgmma or tcgen05, or a 32-bit instruction descriptor of tcgen05",
     "the 128 bytes of a CUtensorMap as hex",
+    "a type of MLIR's or Triton's IR that has strides, a descriptor or a buffer of shared memory that is too large",
 )
 _BETWEEN_DIGITS = re.compile(r"0[xX]|[\s,]")
 _MAP_DIGITS = re.compile(r"[0-9a-fA-F]{256}")
@@ -217,9 +218,8 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
     found = with_code(base, followed, Pasted(whole, said, target, uses), failed=failed)
     if checks and (found is None or not found.diagnostics):
         return _of_text(checks, [], target)
-    if described and not tells_of_failure(whole):
-        box = " x ".join(map(str, described[0].tensor_map.box))
-        fits.append(f"a box of {box} {described[0].tensor_map.dtype}, innermost first, breaks no rule")
+    if not tells_of_failure(whole):
+        fits += [*legal_products(readable, target), *(_box_is_legal(one) for one in described[:1])]
     return found or _of_what_fits([*fits, *shared_memory_told(evened, target)], target)
 
 
@@ -228,6 +228,11 @@ def _is_illegal(described: PrintedMap, target: Target) -> bool:
     return target.tma is not None and all(
         any(one.level == "error" for one in violations(reading, target)) for reading in described.readings
     )
+
+
+def _box_is_legal(described: PrintedMap) -> str:
+    box = " x ".join(map(str, described.tensor_map.box))
+    return f"a box of {box} {described.tensor_map.dtype}, innermost first, breaks no rule"
 
 
 def _of_what_fits(fits: list[str], target: Target) -> Explanation | None:

@@ -293,7 +293,7 @@ _LIMITS = (
         "take fewer threads in a threadgroup, and more threadgroups",
     ),
     _Limit(
-        r"\bwgmma\b[^\n]{0,40}?\bn\s?=\s?(\d{1,4})\b",
+        r"\bwgmma\b[^\n]{0,40}?(?:\bn\s?=\s?|\bm64n)(\d{1,4})(?:\b|(?=k\d))",
         _only,
         lambda number, target: target.wgmma is not None and not (0 < number <= 256 and number % 8 == 0),
         "WGMMA008",

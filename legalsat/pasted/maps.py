@@ -25,9 +25,9 @@ from legalsat.units.tensor_map import TensorMap
 MOST_MAPS = 200  # of one text: a log repeats itself
 _VALUE = (
     r"\(nil\)|nullptr|NULL|(?:torch\.Size\(|std::array)?[(\[{][^()\[\]{}]*[)\]}]|0[xX][0-9a-fA-F]+|CU_TENSOR_MAP_\w+|"
-    r"-?\d+(?:[ \t]+\d+)*"
+    r"\d+(?: ?x ?\d+)+(?!\w)|-?\d+(?:[ \t]+\d+)*"
 )
-_NAME = r"|[\"']?[A-Za-z_][\w.]*[\"']?|\d+[xB]\w*(?: ?x ?\d+)*"  # enums by name, lists as 64x64
+_NAME = r"|[\"']?[A-Za-z_][\w.]*[\"']?(?![\w.]*[ \t]*[:=])|\d+[xB]\w*(?: ?x ?\d+)*"  # enums by name, lists as 64x64
 
 
 class Dialect(NamedTuple):
@@ -169,6 +169,7 @@ _BARE = re.compile(
     r"(?<![\w.%<\[-])(?P<dtype>CU_TENSOR_MAP_DATA_TYPE_\w+|bf16|bfloat16|[fF][pP]?(?:16|32|64)|float(?:16|32|64)|[us]8|u?int8|"
     r"fp8_e[45]m[23]|float8_e[45]m[23](?:fn)?)(?![\w.(\[])"
     r"|(?<![\w.])(?:CU_TENSOR_MAP_)?(?:swizzle|SWIZZLE)[ _](?:mode )?(?P<swizzle>(?:32|64|128)B?|[Nn]one|NONE)(?!\w)"
+    r"|(?<![\w.])(?P<swizzle_too>(?:32|64|128)B?)(?:yte)?[ -]swizzle"
 )
 _ENUMS = frozenset({"dtype", "interleave", "swizzle", "l2_promotion", "oob_fill"})
 
@@ -221,7 +222,7 @@ def _bare_words(text: str, block: list[tuple[str, re.Match[str]]]) -> dict[str, 
     for match in _BARE.finditer(lines):
         for field, word in match.groupdict().items():
             if word is not None:
-                words.setdefault(field, set()).add(word)
+                words.setdefault(field.removesuffix("_too"), set()).add(word)
     return {field: one.pop() for field, one in words.items() if len(one) == 1}
 
 
@@ -260,9 +261,18 @@ def _blocks(text: str, dialect: Dialect) -> Iterator[list[tuple[str, re.Match[st
 
 
 def _loose_blocks(text: str) -> Iterator[list[tuple[str, re.Match[str]]]]:
-    found = ((_FIELDS[_bare(match["label"])], match) for match in _LOOSE_LABEL.finditer(text))
-    # A name where an address belongs is prose: "no tensor map: cuTensorMapEncodeTiled failed".
-    return _split((field, one) for field, one in found if field != "object" or not one["value"][:1].isalpha())
+    return _split(_loose_fields(text))
+
+
+def _loose_fields(text: str) -> Iterator[tuple[str, re.Match[str]]]:
+    at = 0
+    while (match := _LOOSE_LABEL.search(text, at)) is not None:
+        field, at = _FIELDS[_bare(match["label"])], match.end()
+        if field == "object" and match["value"][:1].isalpha():
+            # A name where an address belongs is prose, which the next label may begin: "tensor map: dims 64x64".
+            at = match.end("label")
+        else:
+            yield field, match
 
 
 def _split(fields: Iterable[tuple[str, re.Match[str]]]) -> Iterator[list[tuple[str, re.Match[str]]]]:
@@ -291,7 +301,9 @@ _SPELLED = "|".join(
     phrase.replace(" ", "[_ ]?") for phrase in sorted({p for ps in LOOSE.values() for p in ps}, key=len, reverse=True)
 )
 _LOOSE_LABEL = re.compile(
-    rf"(?<![\w.])(?P<label>(?:{_SPELLED})s?(?:_?(?:in_?)?bytes)?)(?:\(\))?(?:\[(?P<index>\d)\])?[ \t]*[:=][ \t]*"
+    rf"(?<![\w.])(?P<label>(?:{_SPELLED})s?(?:_?(?:in_?)?bytes)?)(?:\(\))?(?:\[(?P<index>\d)\])?"
+    # A list may follow its name, in brackets or as 64x64, and the one stride of a matrix.
+    rf"(?:[ \t]*[:=][ \t]*|[ \t]+(?=[(\[{{]\d|\d+ ?x ?\d)|(?<=strides)[ \t]+(?=\d\d+\b))"
     rf"(?P<value>{_VALUE}{_NAME})",
     re.IGNORECASE,
 )
@@ -335,7 +347,8 @@ def _bracketed(word: str, field: str, match: re.Match[str]) -> str:
     Raises:
         InvalidInput: it is one number where a list was to be, as where lines of several processes run together.
     """
-    if word[:1].isdigit() and not word.startswith("0x") and ":" not in match[0] and "=" not in match[0]:
+    one = re.fullmatch(r"\d+(?:[ \t]+\d+)*", word) is not None and match["label"].lower() != "strides"
+    if one and ":" not in match[0] and "=" not in match[0]:
         raise InvalidInput(f"{field} of the printed map is {word[:60]!r}, no list; paste the dump of one process alone")
     return word.removeprefix("torch.Size").removeprefix("std::array")
 

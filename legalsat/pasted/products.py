@@ -22,8 +22,8 @@ MOST_INSTRUCTIONS = 64
 _TYPE = r"(?:b?f16|f32|tf32|s8|u8|s32|e4m3|e5m2|bf16)"
 _CUTE_TYPE = r"(?:TF32|F32|BF16|F16|E4M3|E5M2|S8|U8|S32)"
 _NAMED = re.compile(
-    rf"wgmma\.mma_async\.sync\.aligned\.m(?P<m>\d{{1,4}})n(?P<n>\d{{1,4}})k(?P<k>\d{{1,4}})\."
-    rf"(?P<c>{_TYPE})\.(?P<a>{_TYPE})\.(?P<b>{_TYPE})\b"
+    rf"(?:wgmma\.mma_async\.sync\.aligned\.|\b(?:wgmma|WGMMA)[ :]{{1,2}})"
+    rf"m(?P<m>\d{{1,4}})n(?P<n>\d{{1,4}})k(?P<k>\d{{1,4}})[. ](?P<c>{_TYPE})[. ](?P<a>{_TYPE})[. ](?P<b>{_TYPE})\b"
     rf"|\bSM90_(?P<m1>\d{{1,4}})x(?P<n1>\d{{1,4}})x(?P<k1>\d{{1,4}})_"
     rf"(?P<c1>{_CUTE_TYPE})(?P<a1>{_CUTE_TYPE})(?P<b1>{_CUTE_TYPE})_"
     rf"|\bwgmma [^\n]{{0,40}}?m(?P<m2>\d{{1,4}})n(?P<n2>\d{{1,4}})k(?P<k2>\d{{1,4}}) with A=(?P<a2>{_TYPE}), "
@@ -47,6 +47,14 @@ def explain_products(text: str, target: Target) -> Iterator[Diagnostic]:
             if diagnostic.level == "error" and (diagnostic.code, diagnostic.message) not in told:
                 told.add((diagnostic.code, diagnostic.message))
                 yield diagnostic
+
+
+def legal_products(text: str, target: Target) -> list[str]:
+    """Return the instructions of wgmma that a text names and that are legal, in words."""
+    if target.wgmma is None:
+        return []
+    legal = (one for one in _instructions(text) if not any(d.level == "error" for d in violations(one, target)))
+    return [f"{one} is legal" for one in dict.fromkeys(legal)]
 
 
 def _instructions(text: str) -> Iterator[WgmmaMultiply]:

@@ -422,7 +422,9 @@ _LEFT_BEHIND = frozenset(_BY_NUMBER) - {INVALID_VALUE, NOT_SUPPORTED}
 _NUMBERED = re.compile(
     r"(?P<encodes>TMA descriptor(?:,? error code:?)?)\s+(?P<encoded>\d{1,5})\b"
     r"|\b(?:(?P<sure>CUresult|cudaError(?:_t)?|CUDA(?: driver)? error)|error code|\(error)\s*[:=#(]?\s*"
-    r"(?P<number>\d{1,5})\b",
+    r"(?P<number>\d{1,5})\b"
+    r"|\b(?P<call>cu(?:da)?[A-Z]\w{3,60})(?:\([^()\n]{0,200}\))? (?:returned|returns|gives|gave|is|was|==?|-> ?)"
+    r"(?: (?:code|error|value|status))? ?(?P<returned>\d{1,5})\b(?![.\w])",
     re.IGNORECASE,
 )
 _ENCODES = re.compile(r"TMA desc|tensor ?_?map", re.IGNORECASE)
@@ -465,11 +467,19 @@ def returned_results(text: str) -> list[Returned]:
         return [Returned(_known(int(alone.rpartition(" ")[2])), False, 0)]
     found = []
     for match in islice(_NUMBERED.finditer(text), _MOST_RESULTS):
-        number = int(match["encoded"] or match["number"])
+        number = int(match["encoded"] or match["number"] or match["returned"])
         # An exit code is an error code too, and most often 1 or 2.
-        sure = match["encoded"] or match["sure"] or number > 2 or _OF_CUDA.search(_line(text, match.start()))
+        sure = (
+            match["encoded"]
+            or match["sure"]
+            or match["call"]
+            or number > 2
+            or _OF_CUDA.search(_line(text, match.start()))
+        )
         if number in _BY_NUMBER and (sure or match[0] == alone):
-            found.append(Returned(number, match["encodes"] is not None, match.start()))
+            call = match["call"] or ""
+            encodes = match["encodes"] is not None or _ENCODES.search(call) is not None
+            found.append(Returned(number, encodes, match.start(), _LAUNCHES.search(call) is not None))
     for result in RESULTS:
         names = "|".join(filter(None, (result.name, result.runtime_name, result.tools_say)))
         places = [match.start() for match in islice(re.finditer(rf"\b(?:{names})\b", text), _MOST_RESULTS)]
