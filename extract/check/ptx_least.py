@@ -10,12 +10,13 @@ zero, unless it is that of a wait which few rounds may overtake.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx_machine.program import Seen
 from legalsat.extract.check.ptx_failure import Failure, Values
 from legalsat.extract.check.ptx_known import key_of
+from legalsat.extract.check.ptx_relations import Relation, relation_of
 from legalsat.extract.check.ptx_sweep import Sweep
 from legalsat.extract.check.ptx_values import find_steps, sweep_all
 from legalsat.logic import round_up
@@ -35,7 +36,7 @@ class Precondition:
 
     Attributes:
         name: of a parameter. least: its least value. multiple: what it is a multiple of. exactly: what it is.
-        most: its greatest value, if not 0.
+        most: its greatest value, if not 0. relation: what else it is at most, which other parameters decide.
         pointer: whether it points somewhere.
         line, below: what breaks otherwise, and where.
     """
@@ -48,12 +49,14 @@ class Precondition:
     exactly: int | None = None
     pointer: bool = False
     most: int = 0
+    relation: Relation | None = None
 
     def __str__(self) -> str:
         if self.exactly is not None:
             return f"{self.name} is {self.exactly} (else: {self.below}, at line {self.line})"
-        if self.most:
-            return f"{self.name} is at most {self.most} (above: {self.below}, at line {self.line})"
+        if self.most or self.relation is not None:
+            most = self.most or self.relation
+            return f"{self.name} is at most {most} (above: {self.below}, at line {self.line})"
         if self.pointer:
             return f"{self.name} is not null (else: {self.below}, at line {self.line})"
         if self.multiple > 1:
@@ -117,6 +120,7 @@ def _from(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     sweep, work, runs, reached = first, first.work, first.runs, program.reached
     found: dict[str, Precondition] = {}
     shared: dict[str, Precondition] = {}
+    tried = _Tried()
     seen, earlier, cut = first.excused, first.earlier, False
     for number in range(_SWEEPS):
         if not sweep.failing or (not sweep.findings and not sweep.missed):
@@ -125,20 +129,25 @@ def _from(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
         taken = program.forget()
         seen = Seen({n: w | seen.outcomes.get(n, 0) for n, w in taken.outcomes.items()}, seen.cases | taken.cases)
         search = _Search(sweep, boxes, most - work)
+        tried.add(sweep)
         more = {} if shared else search.shared_tiles()
         shared |= more
         if not more:
-            more = search.preconditions(found)
-            found |= more
+            # Where least values are asked for in vain, or again and again, it is a relation of parameters.
+            more = search.preconditions(found) if not number else {}
+            related = {} if more or shared or sweep.relation is not None else search.related(tried)
+            more = related or more or (search.preconditions(found) if number else {})
+            found = related or found | more
         work, runs, cut = work + search.work, runs + search.runs, cut or search.cut
         program.forget()
         if not more or work > most:
             break
         whole = first.whole | {name: one.multiple for name, one in shared.items()}
         multiples |= whole
-        least = {name: round_up(one.least, whole.get(name, 1)) for name, one in found.items()}
+        least = {name: round_up(one.least, whole.get(name, 1)) for name, one in found.items() if one.least}
         sweep = Sweep(program, fixed, dict(boxes), most - work, least=least, whole=whole, known=first.known)
         sweep.excused, sweep.earlier, sweep.number = seen, earlier, first.number + number + 1
+        sweep.relation = next((one.relation for one in found.values() if one.relation is not None), None)
         _sweep(sweep)
         work, runs = work + sweep.work, runs + sweep.runs
         if any(one.least > most_of(sweep, name) for name, one in found.items()):
@@ -227,6 +236,20 @@ def most_of(sweep: Sweep, name: str) -> int:
     return MOST_ROUNDS * step if step else MOST
 
 
+@dataclass
+class _Tried:
+    """Launches of all sweeps so far that the kernel does not drop: those that went wrong, and those that are right."""
+
+    wrong: list[Failure] = field(default_factory=list)
+    right: list[Values] = field(default_factory=list)
+
+    def add(self, sweep: Sweep) -> None:
+        """Add those of a sweep."""
+        failed = [one.values for one in sweep.failing]
+        self.wrong += [one for one in sweep.failing if not sweep.dropped(one.values)]
+        self.right += [one for one in sweep.ran if one not in failed and not sweep.dropped(one)]
+
+
 class _Search:
     """Looks for the least values from which runs that went wrong are right."""
 
@@ -262,6 +285,19 @@ class _Search:
             if all(map(self._right, whole[:_PROBES])) and self._comes_to(line, whole[_PROBES:][-_PROBES:]):
                 return {name: Precondition(name, 0, line, reason, multiple)}
         return {}
+
+    def related(self, tried: _Tried) -> dict[str, Precondition]:
+        """Return a relation of parameters that all launches break which hang for want of work, and no right one."""
+        first = tried.wrong[0] if tried.wrong and all(one.of_nothing and one.hangs for one in tried.wrong) else None
+        wrong = [one.values for one in tried.wrong]
+        found = relation_of(self.sweep.steps, wrong, tried.right) if first is not None else None
+        if first is None or found is None:
+            return {}
+        # Where it is kept to, the same place is come to, and all is right: else it is what such launches alone do.
+        kept = [{**one, found.most: found.needed(one)} for one in wrong]
+        if not all(map(self._right, kept[:_PROBES])) or not self._comes_to(first.line, kept[_PROBES:][-_PROBES:]):
+            return {}
+        return {found.counted: Precondition(found.counted, 0, first.line, first.reason, relation=found)}
 
     def _comes_to(self, line: int, more: list[Values]) -> bool:
         """Does a launch that is right come to an operation, one of those that were tried or one of a few more?"""

@@ -23,6 +23,7 @@ from legalsat.analyses.ptx_machine.periods import Period, Periods
 from legalsat.analyses.ptx_machine.program import Program, Seen
 from legalsat.extract.check.ptx_failure import Failure, Values, not_understood
 from legalsat.extract.check.ptx_known import Earlier, Known, KnownRuns, Shown, Taken, closed, growing, key_of
+from legalsat.extract.check.ptx_relations import Relation
 from legalsat.logic import round_up
 
 LEAST_ROUNDS, MOST_ROUNDS = 4, 192  # of one loop that are tried one by one
@@ -57,6 +58,7 @@ class Sweep:
         zeros: lines at which launches were dropped, with what these do there.
         tried: values, by name. periods: of heads, all that were seen. loops: heads that came to rest in no run.
         least, whole: below which launches are left out, and of what parameters are multiples. failing: what went wrong.
+        relation: of parameters, to which launches are made to keep.
         excused: ways that conditions and tables took in `earlier` runs, of which some are left out now.
         steps: by how much parameters grow for a loop to run once more.
         empty: by line, bytes of shared memory that nobody had written when they were read.
@@ -99,6 +101,7 @@ class Sweep:
     zeros: dict[int, str] = field(default_factory=dict)
     least: Values = field(default_factory=dict)
     whole: Values = field(default_factory=dict)
+    relation: Relation | None = None
     failing: list[Failure] = field(default_factory=list)
     excused: Seen = field(default_factory=Seen)
     earlier: list[Earlier] = field(default_factory=list)
@@ -241,6 +244,10 @@ class Sweep:
             return None
         if any(values.get(name, 0) % multiple for name, multiple in self.whole.items()):
             return None
+        if self.relation is not None and not self.relation.holds(values):
+            if self.relation.most in self.fixed:
+                return None
+            values = {**values, self.relation.most: self.relation.needed(values)}
         for axis in "xyz":
             block, grid = f"%ctaid.{axis}", f"%nctaid.{axis}"
             if values.get(grid, 1) < 1:
@@ -251,6 +258,11 @@ class Sweep:
                     return None
                 values = {grid: values[block] + more, **values}
         return values
+
+    def leaves_out(self, values: Values) -> bool:
+        """Is a launch with these values none that is meant, or changed to keep to the relation of parameters?"""
+        kept = self.relation is None or self.relation.holds({**values, **self.fixed})
+        return not kept or self.launch(values) is None
 
     def _taken(
         self, run: Run, values: Mapping[str, int], held: Values, open_: dict[tuple[int, str], None], *, meant: bool

@@ -272,7 +272,7 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
         ended = sweep.late or sweep.work - before > _TRIED_WORK
         if tried == MOST_TURNED or dropped == MOST_PAST or ended or not _half_seen(watch):
             break
-        if sweep.launch({**first, **values}) is None:
+        if sweep.leaves_out({**first, **values}):
             left_out = True
             continue
         _run_until_turned(sweep, watch, [{**come, **values}] if come else [])

@@ -83,7 +83,7 @@ def _kernel_json(kernel: KernelCheck) -> dict[str, Any]:
                 "least": c.least,
                 "multiple": c.multiple,
                 "exactly": c.exactly,
-                "most": c.most or None,
+                "most": c.most or (str(c.relation) if c.relation is not None else None),
                 "line": c.line,
                 "below": c.below,
             }
