@@ -32,6 +32,7 @@ from legalsat.extract.kernels.registers import (
     of_consumers,
     of_producer,
     solved,
+    spare_of_producer,
     starts_of_rows,
 )
 from legalsat.operators.gemm import matrix_unit
@@ -395,7 +396,8 @@ def _on_unit(asked: Asked, work: Work, result_size: Numbers, target: Target) -> 
         return accumulators, *fetching(summed, by_threads, warpgroups, target, of_producer(work), aligning)
     mending = aligning | asked.clipped
     wanted = of_consumers(work, result_size, overlapped=False)
-    consumers, producer = solved(wanted, of_producer(work), warpgroups, asked.blocks, target, mending)
+    spare = spare_of_producer(work)
+    consumers, producer = solved(wanted, of_producer(work), warpgroups, asked.blocks, target, mending, spare)
     fits = summed // 2 + INSTRUCTION <= launched_registers(warpgroups + mending, asked.blocks, target)
     return np.zeros_like(rows), consumers * fits, producer
 

@@ -25,6 +25,7 @@ MOST_TAKEN = 232  # by consumers
 MOST_KEPT = 40  # by a producer that needs no more, alone on its SM: so kernels were measured
 UNUSED = 2  # of what is given: ptxas spills before it uses the last two, in every role that is short of registers
 INSTRUCTION = 26  # that ptxas asks for beside the accumulators of one wgmma, before any setmaxnreg (C7602)
+MARGIN = 8  # that a producer of odd lines has beyond its prediction, where consumers have as many to spare
 SPREAD = 8  # what the compiler may use beyond a prediction: asked where nothing forces a kernel to use so many
 SETS = 2  # of fragments, which take turns
 FRAGMENT = 4  # words of A of an instruction, a thread
@@ -279,6 +280,15 @@ def of_producer(work: Work, beside: Beside = BESIDE) -> Numbers:
     return np.asarray(aligned + work.loose * anywhere)
 
 
+def spare_of_producer(work: Work) -> Numbers:
+    """Return the registers that a producer should have beyond what it is predicted to need; as `of_consumers`.
+
+    Lines that begin anywhere have maps of their own, of which the compiler spills addresses at once where it is short.
+    """
+    odd = np.asarray(work.phased) | (work.starts > 0) | work.slides | (work.lines > 0) | (work.spans > 0)
+    return np.asarray(MARGIN * odd)
+
+
 def launched_registers(warpgroups: Any, blocks: Any, target: Target) -> Any:
     """Return the registers that a launch gives each thread, of which the compiler must find any one instruction's.
 
@@ -288,11 +298,12 @@ def launched_registers(warpgroups: Any, blocks: Any, target: Target) -> Any:
 
 
 def solved(  # noqa: PLR0917 - columns of a table
-    consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: Target, mending: Any = 0
+    consumer: Any, producer: Any, warpgroups: Any, blocks: Any, target: Target, mending: Any = 0, spare: Any = 0
 ) -> tuple[Numbers, Numbers]:
     """Return registers a thread of consumers and of the producer (setmaxnreg), 0 where no split gives them enough.
 
-    As many go to consumers as setmaxnreg lets them have beside a producer that has enough.
+    As many go to consumers as setmaxnreg lets them have beside a producer that has enough, and what it should have to
+    spare where consumers keep as much.
 
     Args:
         consumer: registers that each of the consumers is predicted to use.
@@ -301,13 +312,20 @@ def solved(  # noqa: PLR0917 - columns of a table
         blocks: CTAs on an SM.
         target: the GPU.
         mending: whether one more warpgroup mends what boxes brought.
+        spare: registers that the producer should have beyond those.
     """
     each = launched_registers(warpgroups + mending, blocks, target)
     whole = each * (warpgroups + 1 + mending) - ALIGNER_REGISTERS * mending  # what a launch gives is all there is
     least = np.maximum(LEAST, round_up(producer + UNUSED, STEP))
-    taken = np.minimum((whole - least) // warpgroups // STEP * STEP, MOST_TAKEN)
-    kept = np.minimum(
-        np.maximum(least, np.where(blocks == 1, MOST_KEPT, LEAST)), (whole - warpgroups * taken) // STEP * STEP
+    needed = np.maximum(consumer + UNUSED, LEAST)
+    fewest, sparing = (
+        np.minimum((whole - one) // warpgroups // STEP * STEP, MOST_TAKEN) for one in (least, least + spare)
     )
-    enough = (taken >= np.maximum(consumer + UNUSED, LEAST)) & (each >= ALIGNER_REGISTERS * mending)
+    spares = sparing >= needed + spare
+    taken = np.where(spares, sparing, fewest)
+    kept = np.minimum(
+        np.maximum(least + spare * spares, np.where(blocks == 1, MOST_KEPT, LEAST)),
+        (whole - warpgroups * taken) // STEP * STEP,
+    )
+    enough = (taken >= needed) & (each >= ALIGNER_REGISTERS * mending)
     return np.where(enough, taken, 0), np.where(enough, kept, 0)
