@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product, takewhile
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import legalsat as ls
@@ -87,6 +87,7 @@ def test_highest_register_of_an_instruction(line: str, last: int) -> None:
     assert highest(kernel.instructions[0]) == last
 
 
+@settings(deadline=None)
 @given(st.integers(1, 255), st.integers(1, 100), st.integers(1, 3), st.integers(1, 3), st.sampled_from((0, 8)))
 @example(1, 87, 3, 3, 0)  # what is left for consumers is less than setmaxnreg gives at least
 def test_split_is_the_best_there_is(consumer: int, producer: int, warpgroups: int, blocks: int, spare: int) -> None:
