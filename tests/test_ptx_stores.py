@@ -56,3 +56,10 @@ def test_what_lies_behind_the_only_store_of_a_map_may_be_a_part_of_it() -> None:
 def test_a_part_of_the_last_box_is_not_written_while_it_is_stored() -> None:
     assert not only(stores(beside=STORE + STORE // 2)).proven
     assert not only(stores(3, 2 * STORE + STORE // 2)).proven
+
+
+def test_what_a_store_may_have_read_before_others_were_known_is_not_read() -> None:
+    """The second store begins within the first one's rows, so that boxes have a quarter of these and reach half."""
+    text = stores().replace(f"{{%r4}}], [%r1+{STORE}]", f"{{%r4}}], [%r1+{STORE // 4}]")
+    found = only(text)
+    assert not found.proven and any("nobody reads" in one.reason for one in found.unproven), found.unproven

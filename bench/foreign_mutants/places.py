@@ -25,7 +25,7 @@ from typing import Any
 from bench import pool
 from bench.foreign_mutants.faults import Fault, Statement, statement
 from bench.foreign_mutants.texts import sources
-from bench.foreign_mutants.verdicts import OPEN, PROVEN, checked, verdict_of
+from bench.foreign_mutants.verdicts import PROVEN, checked, verdict_of
 from bench.machine import RESULTS, write
 
 MOST, SEED = 24, 20261129
@@ -148,14 +148,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pool.options_of(parser)
     options = parser.parse_args(arguments)
     listed = [one for folder in options.folders for one in sources(folder) if options.part in one.name]
-    pieces = [(one.name, one.text, options.most, options.seed) for one in listed]
+    # The smaller first, so that a run that is cut off has seen most kernels.
+    pieces = [(one.name, one.text, options.most, options.seed) for one in sorted(listed, key=lambda one: len(one.text))]
     rows: list[dict[str, Any]] = []
+    unjudged: dict[str, str] = {}
     for (name, *_), done in pool.done(judged, pieces, pool.limits_of(options)):
-        late = [{"kernel": name, "kind": "all", "line": 0, "check": OPEN, "says": [str(done)]}]
-        found = done if isinstance(done, list) else late
-        rows += found
-        proven = [(row["line"], row["kind"]) for row in found if row["check"] == PROVEN]
-        print(f"{name}: {len(found)}, proven {proven}", flush=True)
+        if not isinstance(done, list):
+            unjudged[name] = str(done)
+            continue
+        rows += done
+        proven = [(row["line"], row["kind"]) for row in done if row["check"] == PROVEN]
+        print(f"{name}: {len(done)}, proven {proven}", flush=True)
     kinds: dict[str, Counter[str]] = {}
     for row in rows:
         kinds.setdefault(row["kind"], Counter())[row["check"]] += 1
@@ -164,6 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "kernels": len({row["kernel"] for row in rows}),
         "faults": len(rows),
         **Counter(row["check"] for row in rows),
+        "kernels not judged in time": unjudged,
         "by kind": {kind: dict(count) for kind, count in sorted(kinds.items())},
     }
     print(json.dumps(summary, indent=1))

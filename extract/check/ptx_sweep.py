@@ -14,7 +14,7 @@ from typing import Any
 
 from legalsat.analyses.ptx.boxes import boxes_of, idle_maps, mixed_operands
 from legalsat.analyses.ptx.findings import UNWRITTEN, Finding, Undecided
-from legalsat.analyses.ptx.loads import mixed_stores, never_read, overlapping
+from legalsat.analyses.ptx.loads import Written, mixed_stores, never_read, overlapping
 from legalsat.analyses.ptx_machine.alu import NoLaunch
 from legalsat.analyses.ptx_machine.launches.alike import Told
 from legalsat.analyses.ptx_machine.launches.data import BY_TURNS
@@ -173,8 +173,9 @@ class Sweep:
             self.work += run.work - before
         self.program.agents = max(self.program.agents, run.order.agents)
         if len(self.program.store_places) > run.stores_known and self.again:
-            # How far a store reaches follows from where others begin: those are known only now.
+            # How far a store reaches follows from where others begin: those are known only now, so is what was read.
             self.again -= 1
+            self.program.written_by_line = Written()
             return self.run(values, limit, long=long, meant=meant, anew=anew)
         shown = None
         if not run.cut and not run.endless:
@@ -398,6 +399,8 @@ class Sweep:
         for line, reason in boxes.unproven:
             self.unproven[line, reason] = None
         self.sizing = False
+        if self.unsized:  # who reads what loads of unknown size leave has read what was there before
+            self.program.written_by_line = Written()
         self.known.forget_runs(but=made)
         for values, found_wrong in self.unsized:
             self._shown.pop(key_of(values), None)
