@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import time
 from contextlib import suppress
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from printed_maps import by_cutlass, by_triton
@@ -174,3 +176,26 @@ def test_a_condition_is_told_as_it_stands(text: str, code: str, says: str, not_s
     """No rule of an expression for its parts; that a number meets what is asked, where it does; results by words."""
     (found, *_) = ls.explain(text, "h200").diagnostics
     assert found.code == code and says in found.message and not_said not in found.message
+
+
+def test_no_dump_of_an_illegal_map_is_legal_however_its_lists_run() -> None:
+    draw = random.Random(20261129)
+    seen = set()
+    for _ in range(400):
+        rank, kind = draw.choice((1, 2, 2, 3)), draw.choice(("u8", "bf16", "f32"))
+        extents = [draw.choice((1, 8, 16, 100, 104, 128, 4096)) for _ in range(rank)]
+        box = [draw.choice((1, 8, 16, 64, 256, 300)) for _ in range(rank)]
+        strides = [extents[0] * {"u8": 1, "bf16": 2, "f32": 4}[kind] + draw.choice((0, 0, 8, 16))]
+        strides = [strides[0] * math.prod(extents[1:at]) for at in range(1, rank)]
+        address = draw.choice((0x7000, 0x7000, 0x7008))
+        swizzle: Literal["none", "32B", "64B", "128B"] = draw.choice(("none", "32B", "64B", "128B"))
+        of = ls.TensorMap(kind, tuple(extents), tuple(strides), tuple(box), swizzle=swizzle, address=address)
+        illegal = any(one.level == "error" for one in ls.explain(of, "h200").diagnostics)
+        turn = draw.choice((1, -1))
+        said, stepped, boxed = (",".join(map(str, one[::turn])) for one in (extents, strides, box))
+        text = f"dims: ({said}) box: ({boxed}) swizzle={swizzle} dtype={kind} "
+        text += f"strides: ({stepped}) gaddr={address:#x}" if strides else f"gaddr={address:#x}"
+        found = ls.explain(text, "h200")
+        seen.add((found.verdict, illegal))
+        assert (found.verdict, illegal) not in (("legal", True), ("refused", False)), text
+    assert {("legal", False), ("refused", True), ("undecided", False), ("undecided", True)} <= seen

@@ -382,7 +382,18 @@ def _explain_map(
 
 
 def _certain(judged: list[list[Diagnostic]], first: TensorMap) -> Iterator[Diagnostic]:
-    """Yield what every reading of a dump breaks, in the words of the first; numbers that differ are said to be its."""
+    """Yield what every reading of a dump breaks, in the words of the first; numbers that differ are said to be its.
+
+    Readings that are all illegal, by different rules, leave nothing that is legal: what the first breaks is told then.
+    """
+    errors = [{d.code for d in found if d.level == "error"} for found in judged]
+    if all(errors) and not set.intersection(*errors):
+        others = ", ".join(sorted(set.union(*errors[1:])))
+        for diagnostic in judged[0]:
+            if diagnostic.level == "error":
+                said = f"{diagnostic.message}, read as {first}; read any other way it breaks {others}"
+                yield replace(diagnostic, message=said)
+        return
     for diagnostic in judged[0]:
         same = [next((d for d in found if d.code == diagnostic.code), None) for found in judged]
         if None not in same:
