@@ -6,6 +6,7 @@ import pytest
 
 from legalsat.analyses.ptx_machine.memory import MOST_RANKS, NOWHERE, SHARED_BASE, SHARED_BYTES, in_words, place_of
 from legalsat.errors import InvalidInput
+from legalsat.extract.check import ptx_least
 from legalsat.extract.check.check_ptx import PtxCheck, check_ptx
 from legalsat.extract.check.check_words import assumptions_of
 
@@ -127,6 +128,33 @@ ret;
 
 def check(text: str) -> PtxCheck:
     return check_ptx(text, box_bytes={"map": BOX})
+
+
+def needs(least: int, ranks: int) -> str:
+    """A ring whose reader runs at least once, but whose loader leaves for less than so many rounds."""
+    begin = "setp.ne.u32 %p2, %r0, 0;"
+    text = ring(ranks).replace(begin, f"{begin}\nsetp.lt.or.u32 %p2, %r2, {least}, %p2;")
+    return text.replace("CONSUMER:\n", "CONSUMER:\nmax.u32 %r2, %r2, 1;\n")
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("least", [1, 3, 5])
+def test_few_rounds_that_are_too_few_for_all_of_a_cluster_are_a_condition(least: int, ranks: int) -> None:
+    (found,) = check(needs(least, ranks)).kernels
+    assert found.proven, (found.findings, found.unproven)
+    assert [(one.name, one.least, one.multiple) for one in found.conditions] == [("n", least, 1)]
+    whole = least + STAGES * 2  # of the ring with both parities
+    assert set(range(least, whole)) <= set(found.parameters["n"])
+
+
+def test_launches_that_take_too_long_do_not_tell_that_each_cta_needs_as_many_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Eight rounds are tried, and right; eighteen, which would show that no multiple of eight is asked for, are not."""
+    monkeypatch.setattr(ptx_least, "_PROBE_WORK", 2000)
+    (found,) = check(needs(3, 4)).kernels
+    assert found.proven, (found.findings, found.unproven)
+    assert [(one.name, one.least, one.multiple) for one in found.conditions] == [("n", 3, 1)]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])

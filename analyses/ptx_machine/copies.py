@@ -304,11 +304,16 @@ def _written_run(run: Run, map_: str, begin: int) -> int:
     All boxes of a map are as large, so that none is larger than what the next store leaves to any of them.
     """
     granule, accesses = run.order.granule, run.order.accesses
-    count = run.order.shared.length(begin // granule, 1 << 15, lambda number: accesses[number].kind == "st")
-    stores = run.program.store_places
-    left = {at: after - at for at, after in pairwise(sorted({at for at, _ in stores} | {begin}))}
-    alike = [left[at] for at, name in stores if name == map_ and at in left]
-    return max(min([count * granule, left.get(begin, count * granule), *alike]), UNKNOWN_BOX)
+    most = min(_left_to(run.program.store_places, map_, begin), granule << 15)
+    cells = run.order.shared.length(begin // granule, -(-most // granule), lambda number: accesses[number].kind == "st")
+    return max(min(cells * granule, most), UNKNOWN_BOX)
+
+
+def _left_to(stores: set[tuple[int, str]], map_: str, begin: int) -> int:
+    """Return how many bytes stores by a map have at most, one of them here, before another store begins."""
+    places = sorted({at for at, _ in stores} | {begin})
+    mine = {begin, *(at for at, name in stores if name == map_)}
+    return min((after - at for at, after in pairwise(places) if at in mine), default=SHARED_BYTES)
 
 
 def _closes(warp: Warp, lanes: int, lane: int) -> bool:

@@ -105,7 +105,6 @@ class Shadow:
         self._slots: dict[int, int] = {}
         self._changes = 0
         self._asked: tuple[list[int], int, list[int]] = [], -1, []
-        self._good: tuple[tuple[int, int], NDArray[np.bool_]] = (-1, -1), np.zeros(0, dtype=bool)
         self.writes = 0
 
     def copy(self) -> Shadow:
@@ -219,20 +218,16 @@ class Shadow:
         self._writer = list(map(max, self._writer, other._writer))
 
     def length(self, begin: int, most: int, good: Callable[[int], bool]) -> int:
-        """Return how many cells from one on, at most so many, were last written by accesses that are good.
-
-        What is good must be the same at all calls: between two writes it is asked for once.
-        """
-        self._follow()
-        state = self.writes, len(self._writer)
-        if self._good[0] != state:
-            chosen = {number for number in set(self._writer) if number and good(number)}
-            self._good = state, np.array([number in chosen for number in self._writer])
-        which = self._good[1]
+        """Return how many cells from one on, at most so many, were last written by accesses that are good."""
+        if len(self._writer) < len(self.regions.parents):
+            self._follow()
+        writer = self._writer
         label, at, end = self.regions.label, begin, min(begin + most, self.regions.cells)
         while at < end:
-            found = which[label[at : min(at + _WINDOW, end)]]
-            if not found.all():
-                return at + int(np.argmin(found)) - begin
+            found = label[at : min(at + _WINDOW, end)]
+            regions = np.flatnonzero(np.bincount(found)).tolist()
+            others = [one for one in regions if not (writer[one] and good(writer[one]))]
+            if others:
+                return at + int(np.argmax(np.isin(found, others))) - begin
             at += found.size
         return end - begin

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx_machine.program import Seen
 from legalsat.extract.check.ptx_failure import Failure, Values
 from legalsat.extract.check.ptx_known import key_of
 from legalsat.extract.check.ptx_relations import Relation, relation_of
-from legalsat.extract.check.ptx_sweep import Sweep
+from legalsat.extract.check.ptx_sweep import MANY_WORK, Sweep
 from legalsat.extract.check.ptx_values import find_steps, sweep_all
 from legalsat.logic import round_up
 
@@ -26,8 +27,10 @@ MOST_ROUNDS = 8  # rounds of the parameter's loop
 _GROWTH = 4  # from one guess to the next
 _SWEEPS = 5  # that begin at other least values
 _PROBES = 3
+_PARTS = 8  # of a least value that are tried, all but the whole
 _MANY = 2  # tiles of each CTA of a cluster, with which all have some
-_PROBE_WORK = 50_000  # instructions of one run that looks for a least value
+_PROBE_WORK = 50_000  # instructions of one run of one CTA that looks for a least value
+_Key: TypeAlias = tuple[tuple[str, int], ...]  # of a launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,34 +85,69 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
 
 
 def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
-    hanging = _hanging(first, find_steps(first)) if first.program.ranks > 1 else None
-    if hanging is None:
+    ones = find_steps(first)
+    failing = _wrong_at_once(first, ones)
+    if not failing:
         return _from(first)
-    # Most of a sweep would be spent on launches that hang, if what hangs is that a CTA gets fewer tiles than others.
+    # Most of a sweep would be spent on launches that a condition leaves out: it is made anew with that condition.
     program, earlier, taken = first.program, first.shown_so_far, first.program.forget()
-    first.failing = [hanging]
+    first.failing = failing
     search = _Search(first, dict(first.boxes), first.most - first.work)
-    shared = search.shared_tiles()
+    shared = search.shared_tiles() if any(one.values == ones for one in failing) else {}
+    least = {} if shared else search.from_the_least(ones)
     program.forget()  # what a search takes is no part of any sweep
     work, runs = first.work + search.work, first.runs + search.runs
     sweep = Sweep(program, first.fixed, dict(first.boxes), first.most - work, known=first.known)
-    if shared:
+    if shared or least:
         sweep.whole = {name: one.multiple for name, one in shared.items()}
+        sweep.least = {name: one.least for name, one in least.items()}
         sweep.excused, sweep.earlier, sweep.number = taken, earlier, first.number + 1
         program.roles.multiples.update(sweep.whole)
     sweep, conditions = _from(sweep)
     sweep.work, sweep.runs = sweep.work + work, sweep.runs + runs
-    return sweep, (*shared.values(), *conditions)
+    if any(one.least > most_of(sweep, name) for name, one in least.items()):  # none that is small, as is seen by now
+        program.forget()
+        return _from(Sweep(program, first.fixed, dict(first.boxes), first.most - sweep.work, known=first.known))
+    raised = {one.name for one in conditions}
+    return sweep, (*shared.values(), *(one for one in least.values() if one.name not in raised), *conditions)
 
 
-def _hanging(sweep: Sweep, values: Values) -> Failure | None:
-    """Return in what a launch ends if somebody waits in vain in it, be the bytes of boxes known by then or not."""
+def _wrong_at_once(sweep: Sweep, ones: Values) -> list[Failure]:
+    """Return in what the least launch, and those of nothing along one parameter, end if they end badly.
+
+    None where the least one neither hangs nor is dropped but breaks, or is right and greater ones are wrong: then it is
+    not that there is too little.
+    """
+    program = sweep.program
+    sizes = ones.keys() & program.decisive - program.roles.floats
+    names = [n for n in sizes if not n.startswith(("%", "[")) and not program.is_pointer(n) and ones[n]]
+    empty: list[Values] = [{**ones, name: 0} for name in sorted(names)]
+    for values in empty:
+        if not sweep.late:
+            sweep.shown(values, MANY_WORK)
+    found = [one for values in sweep.ran if (one := _wrong(sweep, values)) is not None]
+    least_is_right = all(one.values != ones for one in found)
+    for one in found:
+        too_little = one.values in empty or (not least_is_right and (one.hangs or sweep.dropped(one.values)))
+        if not too_little:
+            return []
+    return found
+
+
+def _wrong(sweep: Sweep, values: Values) -> Failure | None:
+    """Return in what a launch ends if it ends badly, be the bytes of boxes known by then or not."""
     known = [one for one in sweep.failing if one.values == values]
     run = sweep.made.get(key_of(values))
     if run is not None:
         wrong = [one for one in run.order.findings.values() if one.level == "error"]
         known += [Failure(dict(values), f.line, f.message, f.of_nothing, f.of_any_size, f.hangs) for f in wrong]
-    return min(known, key=lambda one: one.line) if known and all(one.hangs for one in known) else None
+    return min(known, key=lambda one: (one.hangs, one.line), default=None)
+
+
+def _hanging(sweep: Sweep, values: Values) -> bool:
+    """Does somebody wait in vain in a launch, and nothing else go wrong?"""
+    wrong = _wrong(sweep, values)
+    return wrong is not None and wrong.hangs
 
 
 def _from(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
@@ -138,13 +176,13 @@ def _from(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
             related = {} if more or shared or sweep.relation is not None else search.related(tried)
             more = related or more or (search.preconditions(found) if number else {})
             found = related or found | more
-        work, runs, cut = work + search.work, runs + search.runs, cut or search.cut
+        work, runs, cut = work + search.work, runs + search.runs, cut or bool(search.unended)
         program.forget()
         if not more or work > most:
             break
         whole = first.whole | {name: one.multiple for name, one in shared.items()}
         multiples |= whole
-        least = {name: round_up(one.least, whole.get(name, 1)) for name, one in found.items() if one.least}
+        least = first.least | {n: round_up(one.least, whole.get(n, 1)) for n, one in found.items() if one.least}
         sweep = Sweep(program, fixed, dict(boxes), most - work, least=least, whole=whole, known=first.known)
         sweep.excused, sweep.earlier, sweep.number = seen, earlier, first.number + number + 1
         sweep.relation = next((one.relation for one in found.values() if one.relation is not None), None)
@@ -251,14 +289,13 @@ class _Tried:
 
 
 class _Search:
-    """Looks for the least values from which runs that went wrong are right."""
+    """Looks for the least values from which runs that went wrong are right; `unended`: probes that took too long."""
 
     def __init__(self, sweep: Sweep, boxes: dict[str, int], most: int) -> None:
         self.sweep, self.boxes, self.most = sweep, boxes, most
         self.work = self.runs = 0
-        self.cut = False  # whether a probe took too long to tell
-        self._known: dict[tuple[tuple[str, int], ...], bool] = {}
-        self._reached = set[int]()
+        self._known: dict[_Key, bool] = {}
+        self._reached, self.unended = set[int](), set[_Key]()
 
     def shared_tiles(self) -> dict[str, Precondition]:
         """Return parameters of which each CTA of a cluster must get as many tiles as the others.
@@ -278,8 +315,9 @@ class _Search:
             uneven = [one for one in uneven if one.hangs or not one.of_nothing]
             if not uneven or not uneven[0].hangs or not all(one.of_nothing or one in uneven for one in listed):
                 continue
-            if self._right({**uneven[0].values, name: _MANY * multiple + step}):
-                continue  # it is that some have none
+            many = {**uneven[0].values, name: _MANY * multiple + step}
+            if self._right(many) or key_of(many) in self.unended:
+                continue  # it is that some have none, or that is not known
             whole = [{**one.values, name: round_up(one.values[name], multiple)} for one in uneven]
             line, reason = uneven[0].line, uneven[0].reason
             if all(map(self._right, whole[:_PROBES])) and self._comes_to(line, whole[_PROBES:][-_PROBES:]):
@@ -327,6 +365,27 @@ class _Search:
                     found[name] = Precondition(name, least, line, reason, pointer=self.sweep.program.is_pointer(name))
         smallest = {name: min(other.values.get(name, one.least) for other in listed) for name, one in found.items()}
         return {name: one for name, one in found.items() if smallest[name] < one.least or name in known}
+
+    def from_the_least(self, ones: Values) -> dict[str, Precondition]:
+        """Return from which values of parameters on small launches are no longer wrong; none where that is not plain.
+
+        With less than these, but some, launches must be wrong too, and those of several tiles: else it is no
+        precondition that it is too little, and all launches that a sweep makes are to be looked at.
+        """
+        found, steps = self.preconditions({}), self.sweep.steps
+        others = [name for name, step in steps.items() if step and not name.startswith("%") and name not in found]
+        two = {name: self.sweep.more(name, steps[name], 2) for name in others[:1]}
+        for name, one in found.items():
+            step = steps.get(name, 0)
+            if not step and one.least > 1:
+                return {}
+            # How large a round is may not be known, where somebody hangs before there is a second one.
+            less = {one.least * part // _PARTS for part in range(1, _PARTS)} - {0}
+            if any(self._right({**ones, name: n}) for n in sorted({*range(step or 1, one.least, step or 1), *less})):
+                return {}
+            if two and any(self._right({**ones, **two, name: n}) for n in range(step or 1, one.least, step or 1)):
+                return {}
+        return found
 
     def _only_not_empty(self, failure: Failure, raised: Values) -> bool:
         """Is all that is asked for of a launch that sizes are not zero?"""
@@ -404,7 +463,7 @@ class _Search:
 
     def _right(self, values: Values) -> bool:
         """Does a run with these values keep the contract to its end?"""
-        key = tuple(sorted(values.items()))
+        key = key_of(values)
         if key not in self._known:
             self._known[key] = self._tried(values)
         return self._known[key]
@@ -420,14 +479,16 @@ class _Search:
             known=sweep.known,
             number=sweep.number,
         )
-        known = probe.run(values, limit=_PROBE_WORK)
+        known = probe.run(values, limit=_PROBE_WORK * (1 + program.ranks) // 2)
         ended = values in probe.ran and not probe.zeros
-        if ended and probe.unsized:
+        hangs = ended and _hanging(probe, values)  # whatever boxes have
+        if ended and probe.unsized and not hangs:
             probe.size_boxes([values])
         self.work += probe.work
         self.runs += probe.runs
-        right = ended and not probe.findings
-        self.cut |= not (ended or probe.findings or probe.zeros)
+        if not (ended or probe.findings or probe.zeros):
+            self.unended.add(key_of(values))
+        right = ended and not (hangs or probe.findings)
         if right and known is not None:
             self._reached |= program.covered_in(known.ways)
         return right

@@ -461,7 +461,9 @@ class Sweep:
                 self.apart[name] = apart
                 far.update(apart * number for number in range(1, 2 * count + 1))
             else:
-                needed = max(needed, math.ceil(count * spread / growth) if growth > 0 else count * UNROLLED)
+                # Launches of fewer rounds than a condition asks for are left out, but a whole period is tried.
+                left = max(count - few.visits.get(place, 0), period.rounds)
+                needed = max(needed, 1 + math.ceil(left * spread / growth) if growth > 0 else count * UNROLLED)
         if needed > MOST_ROUNDS and not self.late:  # else runs were stopped, and tell nothing of rounds
             line = min((self.program.lines[head] for head in self.periods), default=0)
             self.unproven[line, f"only {MOST_ROUNDS} of the {needed} counts of rounds that differ are tried"] = None

@@ -186,6 +186,17 @@ def switch(sweep: Sweep, base: Values, steps: Values, most_together: int = MOST_
                     wrong.append(values)
 
 
+def without_pointers(sweep: Sweep, base: Values) -> bool:
+    """Run with each of the pointers that decide what is half seen null; return whether that breaks."""
+    program = sweep.program
+    half = [watch.condition for watch in program.watches if _half_seen(watch)]
+    keys = {key for condition in half for key in program.conditions.keys_now(condition)}
+    for name in sorted(filter(program.is_pointer, keys - set(sweep.fixed)))[:MOST_SWITCHES]:
+        if not sweep.late and not sweep.findings:
+            sweep.shown({**base, name: 0})
+    return bool(sweep.findings)
+
+
 def _may_turn(sweep: Sweep, values: Values) -> bool:
     """May a launch with these values turn round one of the conditions that have turned out in one way only?"""
     conditions, half = sweep.program.conditions, filter(_half_seen, sweep.program.watches)

@@ -21,7 +21,7 @@ from legalsat.extract.check.ptx_sweep import (
     Sweep,
     so_many_rounds,
 )
-from legalsat.extract.check.ptx_turns import ROOM, count, switch, tells_too_little, turn, with_room
+from legalsat.extract.check.ptx_turns import ROOM, count, switch, tells_too_little, turn, with_room, without_pointers
 from legalsat.logic import round_up
 
 PAIRED = (0, 1, 3)
@@ -217,6 +217,8 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
         return
     base = so_many_rounds(sweep, rest, looped, 1 if sweep.first else 2)
     yield base
+    if not sweep.findings and without_pointers(sweep, so_many_rounds(sweep, rest, looped, 3)):
+        return  # a sweep without null pointers follows
     twins = sweep.twins(looped, rest)
     main = {name: step for name, step in looped.items() if name not in twins}
     base |= {name: sweep.more(name, looped[name], 1) for name in twins}
