@@ -54,6 +54,13 @@ class Brought:
         else:
             part[cells[(cells >= begin) & (cells < end)] - begin] = True
 
+    def add(self, other: Brought) -> None:
+        """Add what another run has noted by itself."""
+        for name, part in other.parts.items():
+            self.parts[name] = self.parts[name] | part if name in self.parts else part.copy()
+        self.taken |= other.taken
+        self.known |= other.known
+
     def unread(self, granule: int) -> Open:
         """Return what speaks against lines of which units read some, and nobody ever the rest."""
         found: Open = {}
@@ -146,6 +153,15 @@ class Written:
     taken: set[int] = field(default_factory=set)
     matrices: set[int] = field(default_factory=set)
     brought: Brought = field(default_factory=Brought)
+
+    def add(self, other: Written) -> None:
+        """Add what another run has noted by itself."""
+        for own, more in ((self.made, other.made), (self.read, other.read)):
+            for line, held in more.items():
+                own.setdefault(line, {}).update(held)
+        self.taken |= other.taken
+        self.matrices |= other.matrices
+        self.brought.add(other.brought)
 
     def note(self, cells: Cells, line: int) -> None:
         """Note what is written at a line."""

@@ -204,7 +204,10 @@ class Sweep:
 
     def begun(self, held: Values, limit: int = RUN_WORK, periods: Periods | None = None, *, backwards: bool) -> Run:
         """Return a run of a launch that has not begun."""
-        return Run(self.program, held, self.boxes, limit, periods=periods, backwards=backwards, measures=self.sizing)
+        run = Run(self.program, held, self.boxes, limit, periods=periods, backwards=backwards, measures=self.sizing)
+        if self.sizing:  # what loads of unknown size leave is read as it was before: that counts for nothing
+            run.order.written = Written()
+        return run
 
     def way(self, *, long: bool) -> tuple[object, ...]:
         """Return what else decides how a run goes."""
@@ -274,6 +277,8 @@ class Sweep:
             if not run.endless:
                 self.made[key_of(values)] = run
             return None
+        if run.order.written is not self.program.written_by_line:
+            self.program.written_by_line.add(run.order.written)
         self.program.filled |= run.order.filled
         self.program.written.join(run.order.shared)
         ended = not run.cut and not run.endless  # else what follows on the way that a condition has taken was not run
@@ -399,8 +404,6 @@ class Sweep:
         for line, reason in boxes.unproven:
             self.unproven[line, reason] = None
         self.sizing = False
-        if self.unsized:  # who reads what loads of unknown size leave has read what was there before
-            self.program.written_by_line = Written()
         self.known.forget_runs(but=made)
         for values, found_wrong in self.unsized:
             self._shown.pop(key_of(values), None)
