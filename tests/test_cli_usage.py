@@ -35,6 +35,8 @@ from legalsat.cli import main
         ([*COPY, "--dtype", "bf17"], "dtype 'bf17' is unknown"),
         ([*COPY, "--shape", "64x"], "--shape is '64x'"),
         ([*COPY, "--shape", "64x-3"], "--shape has '-3'"),
+        ([*COPY, "--shape", "-3x64"], "--shape has '-3'"),
+        ([*COPY, "--shape", "-k"], "--shape: expected one argument"),
         ([*COPY, "--shape", "64xK%0"], "multiple_of of dim K is 0"),
         ([*COPY, "--shape", "MxK", "--strides", "L,1"], "a dim of the shape (M, K)"),
         ([*COPY, "--shape", "MxK%8", "--emit", "triton"], "--emit triton needs every extent as a number"),

@@ -169,7 +169,21 @@ class _Parser(argparse.ArgumentParser):
         unknown = [one for one in words if one[:2] == "--" != one and one.partition("=")[0] not in self._known]
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return super().parse_known_args(args, namespace)
+        return super().parse_known_args(None if args is None else self._values_joined(args), namespace)
+
+    def _values_joined(self, words: Sequence[str]) -> list[str]:
+        """Return words in which a value that begins with a minus and a digit is one word with its option.
+
+        Else argparse takes "-4x100" for an option, and says that the one before it lacks a value.
+        """
+        valued = {one for action in self._actions if action.nargs is None for one in action.option_strings}
+        joined: list[str] = []
+        for word in words:
+            if joined and joined[-1] in valued and re.match(r"-\d", word):
+                joined[-1] += f"={word}"
+            else:
+                joined.append(word)
+        return joined
 
     @property
     def _known(self) -> list[str]:
