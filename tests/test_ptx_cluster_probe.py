@@ -86,6 +86,15 @@ mul.lo.u32 %r2, %r2, %r30;"""
     assert [(one.name, one.multiple) for one in found.conditions] == [("n", 2)]
 
 
+def test_that_others_hang_for_want_of_work_hides_no_shared_tiles() -> None:
+    """Where there is no k nobody loads, so that all who read wait in vain, whatever the number of tiles."""
+    begin = "setp.ne.u32 %p2, %r0, 0;"
+    text = shared_tiles("ld.param.u32 %r30, [k];").replace(".param .u32 n)", ".param .u32 n, .param .u32 k)")
+    (found,) = check(text.replace(begin, f"{begin}\nsetp.eq.or.u32 %p2, %r30, 0, %p2;")).kernels
+    assert found.proven, (found.findings, found.unproven)
+    assert sorted((one.name, one.least, one.multiple) for one in found.conditions) == [("k", 1, 1), ("n", 0, 2)]
+
+
 def test_where_one_launch_speaks_against_every_cluster_the_answer_says_so() -> None:
     (found,) = check(ring(4, cluster="", expect="mbarrier.arrive.shared::cta.b64 _, [%r15];")).kernels
     assert not found.proven

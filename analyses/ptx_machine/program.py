@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx.bounds import Bounds
+from legalsat.analyses.ptx.compound import with_plain_comparisons
 from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.halves import with_direct_halves
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
@@ -495,6 +496,7 @@ def compile_kernel(
     x, y, z = kernel.threads
     shared = {symbol.name for symbol in (*text.shared, *kernel.shared)}
     bounds, kernel = bounds or Bounds(), with_direct_parameters(with_direct_halves(with_local_registers(kernel)))
+    kernel = with_plain_comparisons(kernel)
     kernel = with_global_loads(kernel, shared)
     kernel = with_own_registers(kernel, bounds)
     program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds, traced=traced, told=told)

@@ -91,9 +91,10 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
         return _from(first)
     # Most of a sweep would be spent on launches that a condition leaves out: it is made anew with that condition.
     program, earlier, taken = first.program, first.shown_so_far, first.program.forget()
-    first.failing = failing
     search = _Search(first, dict(first.boxes), first.most - first.work)
-    shared = search.shared_tiles() if any(one.values == ones for one in failing) else {}
+    first.failing = [one for one in failing if one.values == ones]  # of nothing along an axis others hang, too
+    shared = search.shared_tiles() if first.failing else {}
+    first.failing = failing
     least = {} if shared else search.from_the_least(ones)
     program.forget()  # what a search takes is no part of any sweep
     work, runs = first.work + search.work, first.runs + search.runs

@@ -288,6 +288,7 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
             continue
         _run_until_turned(sweep, watch, [{**come, **values}] if come else [])
         if not _half_seen(watch):
+            sweep.shown({**first, **values}, _MOST_WORK)  # the least launch that comes there may do nothing else
             break
         shown = sweep.shown({**first, **values}, _MOST_WORK)
         tried += 1
