@@ -7,12 +7,12 @@ alone nobody could tell whether the comparison has turned out both ways.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from itertools import count
 
-from legalsat.analyses.ptx.instruction import Instruction, results_of
+from legalsat.analyses.ptx.instruction import Instruction, made, results_of
 from legalsat.analyses.ptx.text import Kernel
 
-JOINED = {"and", "or", "xor"}
+_JOINS = {"and", "or", "xor"}
 _UNUSED = "_"
 
 
@@ -20,35 +20,24 @@ def with_plain_comparisons(kernel: Kernel) -> Kernel:
     """Return a kernel whose comparisons give nothing but their outcome, which other instructions join."""
     if not any(map(_joins, kernel.instructions)):
         return kernel
-    code: list[Instruction] = []
-    moved: list[int] = []
-    for i in kernel.instructions:
-        moved.append(len(code))
-        code += _apart(i, len(code)) if _joins(i) else [i]
-    moved.append(len(code))
-    return replace(kernel, instructions=code, labels={name: moved[n] for name, n in kernel.labels.items()})
+    numbers = count()
+    return kernel.expanded(lambda i: _apart(i, next(numbers)) if _joins(i) else [i])
 
 
 def _joins(i: Instruction) -> bool:
-    return i.base == "setp" and len(i.operands) > 3 and not JOINED.isdisjoint(i.parts)
+    return i.base == "setp" and len(i.operands) > 3 and not _JOINS.isdisjoint(i.parts)
 
 
 def _apart(i: Instruction, number: int) -> Iterator[Instruction]:
     """Yield a comparison, and what joins its outcome, and the opposite one, with a predicate."""
-    (join,) = JOINED.intersection(i.parts)
+    (join,) = _JOINS.intersection(i.parts)
     outcome, opposite, other = (f"%{what}@{number}" for what in ("compared", "opposite", "other"))
-    yield _made(i, tuple(part for part in i.parts if part != join), (outcome, *i.operands[1:3]))
-    if i.operands[3].startswith("!"):
-        yield _made(i, ("not", "pred"), (other, i.operands[3][1:].strip()))
-    else:
-        yield _made(i, ("mov", "pred"), (other, i.operands[3]))
+    yield made(i, tuple(part for part in i.parts if part != join), (outcome, *i.operands[1:3]))
+    given = i.operands[3]  # which may be a result, too, so that both are joined with a copy
+    yield made(i, ("not" if given.startswith("!") else "mov", "pred"), (other, given.removeprefix("!").strip()))
     first, *second = results_of(i)
     if second and second[0] != _UNUSED:
-        yield _made(i, ("not", "pred"), (opposite, outcome))
-        yield replace(_made(i, (join, "pred"), (second[0], opposite, other)), guard=i.guard, negated=i.negated)
+        yield made(i, ("not", "pred"), (opposite, outcome))
+        yield made(i, (join, "pred"), (second[0], opposite, other), guarded=True)
     if first != _UNUSED:
-        yield replace(_made(i, (join, "pred"), (first, outcome, other)), guard=i.guard, negated=i.negated)
-
-
-def _made(i: Instruction, parts: tuple[str, ...], operands: tuple[str, ...]) -> Instruction:
-    return Instruction(".".join(parts), operands, "", False, i.line, parts)
+        yield made(i, (join, "pred"), (first, outcome, other), guarded=True)

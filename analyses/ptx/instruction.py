@@ -55,6 +55,12 @@ class Instruction:
         object.__setattr__(self, "reads", tuple(name for one in self.operands[1:] for name in names_in(one)))
 
 
+def made(i: Instruction, parts: tuple[str, ...], operands: tuple[str, ...], *, guarded: bool = False) -> Instruction:
+    """Return an instruction that stands where another one does, and under its predicate if it is `guarded`."""
+    guard, negated = (i.guard, i.negated) if guarded else ("", False)
+    return Instruction(".".join(parts), operands, guard, negated, i.line, parts)
+
+
 # Modifiers say how, where or on what an operation works; what stands before the first of them says what it does.
 _MODIFIERS = frozenset(
     {"sync", "aligned", "parity", "acquire", "release", "relaxed", "shared", "global", "cta", "ca", "cg", "tile"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of, vector
+from legalsat.analyses.ptx.instruction import Instruction, immediate, made, names_in, results_of, vector
 from legalsat.analyses.ptx.parameters import ADDRESS, places_of
 from legalsat.analyses.ptx.text import Kernel
 
@@ -34,16 +34,8 @@ def with_local_registers(kernel: Kernel) -> Kernel:
     memory = _Memory(kernel, begins, at)
     if not memory.of_words():
         return kernel
-    instructions: list[Instruction] = []
-    moved = []
-    for i in kernel.instructions:
-        moved.append(len(instructions))
-        instructions += memory.copies(i)
-        if len(instructions) > len(kernel.instructions) + MOST_COPIES:
-            return kernel
-    moved.append(len(instructions))
-    labels = {name: moved[n] for name, n in kernel.labels.items()}
-    return replace(kernel, instructions=instructions, labels=labels, local=[])
+    found = kernel.expanded(memory.copies, len(kernel.instructions) + MOST_COPIES)
+    return found if found is kernel else replace(found, local=[])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +106,12 @@ class _Memory:
                 found += self._copy(i, register, begin + step, access.size)
                 continue
             for word in range(_BEGIN, self.end, access.size):
-                found.append(_made(i, ("setp", "eq", "u64"), (CHOSEN, access.base, str(word - step))))
+                found.append(made(i, ("setp", "eq", "u64"), (CHOSEN, access.base, str(word - step))))
                 if i.negated:
-                    found.append(_made(i, ("not", "pred"), (_NEGATED, i.guard)))
+                    found.append(made(i, ("not", "pred"), (_NEGATED, i.guard)))
                 if i.guard:
                     guard = _NEGATED if i.negated else i.guard
-                    found.append(_made(i, ("and", "pred"), (CHOSEN, CHOSEN, guard)))
+                    found.append(made(i, ("and", "pred"), (CHOSEN, CHOSEN, guard)))
                 copies = self._copy(i, register, word, access.size)
                 found += [replace(one, guard=CHOSEN, negated=False) for one in copies]
         return found
@@ -131,12 +123,7 @@ class _Memory:
         words = [f"%local@{(at - _BEGIN) // WORD + n}" for n in range(size // WORD)]
         kept = words[0] if len(words) == 1 else "{" + ", ".join(words) + "}"
         name = ("mov", f"b{8 * size}")
-        return [_made(i, name, (kept, register) if i.base == "st" else (register, kept), guarded=True)]
-
-
-def _made(i: Instruction, parts: tuple[str, ...], operands: tuple[str, ...], *, guarded: bool = False) -> Instruction:
-    guard, negated = (i.guard, i.negated) if guarded else ("", False)
-    return Instruction(".".join(parts), operands, guard, negated, i.line, parts)
+        return [made(i, name, (kept, register) if i.base == "st" else (register, kept), guarded=True)]
 
 
 def _followed(code: Sequence[Instruction], found: set[str]) -> set[str]:

@@ -23,14 +23,7 @@ Place = tuple[str, int]  # a variable and a byte in it
 def with_direct_parameters(kernel: Kernel) -> Kernel:
     """Return a kernel whose loads of parameters name these, as far as their addresses are known, one each."""
     places = places_of(kernel.instructions, {parameter.name for parameter in kernel.parameters})
-    code: list[Instruction] = []
-    moved: list[int] = []
-    for i in kernel.instructions:
-        moved.append(len(code))
-        code += _one_by_one(_direct(i, places))
-    moved.append(len(code))
-    labels = {name: moved[n] for name, n in kernel.labels.items()}
-    return replace(kernel, instructions=code, labels=labels)
+    return kernel.expanded(lambda i: _one_by_one(_direct(i, places)))
 
 
 def _one_by_one(i: Instruction) -> list[Instruction]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from legalsat.analyses.ptx.instruction import (
     MOST_STATEMENT,
@@ -75,6 +75,23 @@ class Kernel:
     local: list[Symbol] = field(default_factory=list)
     threads_at_most: bool = False
     cluster_known: bool = False
+
+    def expanded(self, each: Callable[[Instruction], Iterable[Instruction]], most: int | None = None) -> Kernel:
+        """Return a kernel in which others stand in the place of each instruction, and labels where they stood.
+
+        Args:
+            each: what takes the place of one.
+            most: instructions that there may be; of more the kernel itself is returned.
+        """
+        code: list[Instruction] = []
+        moved: list[int] = []
+        for i in self.instructions:
+            moved.append(len(code))
+            code += each(i)
+            if most is not None and len(code) > most:
+                return self
+        moved.append(len(code))
+        return replace(self, instructions=code, labels={name: moved[n] for name, n in self.labels.items()})
 
 
 @dataclass(frozen=True, slots=True)

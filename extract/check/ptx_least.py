@@ -381,10 +381,11 @@ class _Search:
             if not step and one.least > 1:
                 return {}
             # How large a round is may not be known, where somebody hangs before there is a second one.
+            rounds = range(step or 1, one.least, step or 1)
             less = {one.least * part // _PARTS for part in range(1, _PARTS)} - {0}
-            if any(self._right({**ones, name: n}) for n in sorted({*range(step or 1, one.least, step or 1), *less})):
+            if any(self._right({**ones, name: n}) for n in sorted({*rounds, *less})):
                 return {}
-            if two and any(self._right({**ones, **two, name: n}) for n in range(step or 1, one.least, step or 1)):
+            if two and any(self._right({**ones, **two, name: n}) for n in rounds):
                 return {}
         return found
 

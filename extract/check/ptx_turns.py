@@ -6,6 +6,7 @@ computed for each condition that is left.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import combinations, islice, product
 from typing import TYPE_CHECKING
@@ -188,10 +189,7 @@ def switch(sweep: Sweep, base: Values, steps: Values, most_together: int = MOST_
 
 def without_pointers(sweep: Sweep, base: Values) -> bool:
     """Run with each of the pointers that decide what is half seen null; return whether that breaks."""
-    program = sweep.program
-    half = [watch.condition for watch in program.watches if _half_seen(watch)]
-    keys = {key for condition in half for key in program.conditions.keys_now(condition)}
-    for name in sorted(filter(program.is_pointer, keys - set(sweep.fixed)))[:MOST_SWITCHES]:
+    for name in sorted(filter(sweep.program.is_pointer, _half_seen_by(sweep)))[:MOST_SWITCHES]:
         if not sweep.late and not sweep.findings:
             sweep.shown({**base, name: 0})
     return bool(sweep.findings)
@@ -248,12 +246,15 @@ def _all_switched(sweep: Sweep, names: Set[str], base: Values) -> bool:
     return True
 
 
+def _half_seen_by(sweep: Sweep) -> Counter[str]:
+    """Return what decides conditions that have turned out in one way only, with how many of them."""
+    program, fixed = sweep.program, set(sweep.fixed)
+    half = (watch.condition for watch in program.watches if _half_seen(watch))
+    return Counter(key for condition in half for key in program.conditions.keys_now(condition) - fixed)
+
+
 def _switched(sweep: Sweep, base: Values, steps: Values, most_together: int) -> Iterator[list[Values]]:
-    program, counts = sweep.program, dict[str, int]()
-    for watch in program.watches:
-        if _half_seen(watch):
-            for key in program.conditions.keys_now(watch.condition) - set(sweep.fixed):
-                counts[key] = counts.get(key, 0) + 1
+    program, counts = sweep.program, _half_seen_by(sweep)
     names = sorted((n for n in counts if n not in steps and not n.startswith("%")), key=lambda n: (-counts[n], n))
     if len(names) < 2:
         return
@@ -287,10 +288,10 @@ def _turned(sweep: Sweep, number: int, watch: Watch, bases: list[Values], steps:
             left_out = True
             continue
         _run_until_turned(sweep, watch, [{**come, **values}] if come else [])
-        if not _half_seen(watch):
-            sweep.shown({**first, **values}, _MOST_WORK)  # the least launch that comes there may do nothing else
+        turned = not _half_seen(watch)
+        shown = sweep.shown({**first, **values}, _MOST_WORK)  # the least launch that comes there may do nothing else
+        if turned:
             break
-        shown = sweep.shown({**first, **values}, _MOST_WORK)
         tried += 1
         if _half_seen(watch) and _like_earlier(shown, alike):
             continue
