@@ -17,8 +17,8 @@ from legalsat.cli import main
 from legalsat.extract.check import ptx_least
 from legalsat.extract.check.ptx_least import MOST_ROUNDS
 from legalsat.extract.check.ptx_names import title_of
-from legalsat.extract.check.ptx_sweep import Sweep
-from legalsat.extract.check.ptx_values import sweep_all
+from legalsat.extract.check.ptx_sweep import WORK, Sweep
+from legalsat.extract.check.ptx_values import find_steps, sweep_all
 
 GUARD = "@%p1 bra END;"
 
@@ -44,6 +44,31 @@ def test_a_kernel_that_breaks_for_few_rounds_only_is_proven_from_there(least: in
     ((name, value, below),) = [(c.name, c.least, c.below) for c in found.conditions]
     assert (name, value) == ("n", least) and "gets 0 of 1 arrivals" in below
     assert {least, least + 1, least + 5} <= set(found.parameters["n"]) and least - 1 not in found.parameters["n"]
+
+
+def test_parameters_that_make_no_difference_to_what_goes_wrong_are_not_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of them decides where a thread stores, which is all the same to those who wait in vain."""
+    count = 6
+    given = "".join(f", .param .u32 a{n}" for n in range(count))
+    stores = "".join(
+        f"ld.param.u32 %r{31 + n}, [a{n}];\nsetp.gt.u32 %p{12 + n}, %r{31 + n}, 100000;\n"
+        f"@%p{12 + n} st.shared.u32 [%r1+{70000 + 4 * n}], 1;\n"
+        for n in range(count)
+    )
+    text = needs(1, other=3).replace("u64 x", f"u64 x{given}", 1)
+    begin = "setp.lt.s32 %p1, %r2, 1;"
+    assert begin in text
+    text = text.replace(begin, stores + begin)
+    module = parse(text)
+    sweep = Sweep(compile_kernel(module, module.kernels[0]), {}, {})
+    values = find_steps(sweep)
+    names = sorted(name for name in values if name not in {"n"})
+    assert ptx_least._Search(sweep, {}, WORK)._telling({**values, "n": 1}, names) == ["m"]
+    found = only(text)
+    monkeypatch.setattr(ptx_least._Search, "_telling", lambda _search, _values, names: names)
+    assert found.conditions and [str(one) for one in found.conditions] == [str(one) for one in only(text).conditions]
 
 
 def test_that_many_rounds_are_no_small_launch() -> None:

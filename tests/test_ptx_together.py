@@ -12,7 +12,7 @@ from test_ptx_known import tiles
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.launches.fan import Fan, fanned, in_lane, joined
 from legalsat.analyses.ptx_machine.launches.fork import fork
-from legalsat.analyses.ptx_machine.launches.together import go_on, run_leader, run_together
+from legalsat.analyses.ptx_machine.launches.together import go_on, going_alike, run_leader, run_together
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.periods import Periods
 from legalsat.analyses.ptx_machine.program import Program, compile_kernel
@@ -91,8 +91,8 @@ def test_a_text_is_told_the_same_with_every_run_made_by_itself(path: Path, monke
     assert sum(one.work for one in together) <= 1.05 * sum(one.work for one in single)
 
 
-def test_a_launch_that_goes_wrong_is_left_to_be_run_by_itself() -> None:
-    # Of more than one round the second barrier of the block is never met by the other warp.
+def waits_in_vain() -> Program:
+    """Of more than one round the second barrier of the block is never met by the other warp."""
     text = parse("""
 .version 8.0
 .target sm_90a
@@ -112,11 +112,31 @@ END:
     ret;
 }
 """)
-    program = compile_kernel(text, text.kernels[0])
+    return compile_kernel(text, text.kernels[0])
+
+
+def test_a_launch_that_goes_wrong_is_left_to_be_run_by_itself() -> None:
+    program = waits_in_vain()
     launches = [{"n": n} for n in range(5)]
     found, _ = run_together(Run(program, launches[0], {}), launches)
     assert sorted(found) == [0, 1]
     assert [bool(alone(program, one, backwards=False).order.findings) for one in launches] == [False] * 2 + [True] * 3
+
+
+def test_launches_that_go_the_way_of_one_to_its_end_are_told_by_one_run() -> None:
+    program = waits_in_vain()
+    for first, expected in ((0, {0, 1}), (3, {2, 3, 4, 9})):
+        listed = [first, *(n for n in (0, 1, 2, 3, 4, 9) if n != first)]
+        run = Run(program, {"n": first}, {})
+        alike, work = going_alike(run, [{"n": n} for n in listed])
+        assert {listed[number] for number in alike} == expected
+        assert 0 < work <= alone(program, {"n": first}, backwards=False).work
+        assert bool(run.order.findings) is (first > 1)
+    several = [{"n": n, "switch": switch} for n in (64, 1, 63, 65, 130) for switch in (5, 7)]
+    alike, _ = going_alike(Run(tiles(), several[0], {}), several)
+    single = [shown(alone(tiles(), one, backwards=False)) for one in several]
+    assert alike > {0}
+    assert all(single[number] == single[0] for number in alike)
 
 
 def test_a_fork_goes_on_without_the_run_it_was_made_of() -> None:

@@ -428,8 +428,13 @@ _ALIKE = _MATRIX, {"store", "guess"}, {"ldmatrix"}
 
 def _trace(worker: Worker, cells: Cells, place: int) -> None:
     """Add an access to a warp's trail, so that rounds of a loop are not alike that touch other places."""
+    worker.trail[place] += trail_of(cells, place)
+
+
+def trail_of(cells: Cells, place: int) -> int:
+    """Return what a warp's trail grows by when it uses cells; `place`: the line, below 0 for tensor memory."""
     ends = (cells.start, cells.stop) if isinstance(cells, slice) else (int(cells[0]), int(cells[-1]))
-    worker.trail[place] += hash((place, *ends)) & 2**32 - 1
+    return hash((place, *ends)) & 2**32 - 1
 
 
 _ASYNCHRONOUS = {*_MATRIX, "store", "guess"}

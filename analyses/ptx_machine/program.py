@@ -25,6 +25,7 @@ from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, 
 from legalsat.analyses.ptx.loads import Written
 from legalsat.analyses.ptx.local import with_local_registers
 from legalsat.analyses.ptx.matrices import Matrices
+from legalsat.analyses.ptx.offsets import with_direct_offsets
 from legalsat.analyses.ptx.parameters import with_direct_parameters
 from legalsat.analyses.ptx.spaces import with_global_loads
 from legalsat.analyses.ptx.text import Kernel, PtxText
@@ -498,7 +499,7 @@ def compile_kernel(
     bounds, kernel = bounds or Bounds(), with_direct_parameters(with_direct_halves(with_local_registers(kernel)))
     kernel = with_plain_comparisons(kernel)
     kernel = with_global_loads(kernel, shared)
-    kernel = with_own_registers(kernel, bounds)
+    kernel = with_direct_offsets(with_own_registers(kernel, bounds))
     program = Program(kernel, x * y * z, _granule(kernel), bounds=bounds, traced=traced, told=told)
     if not program.ranks:
         raise Undecided(kernel.line, "the launch decides how many CTAs a cluster has")

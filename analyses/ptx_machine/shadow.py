@@ -163,6 +163,27 @@ class Shadow:
         self._asked = regions, self._changes, found
         return found
 
+    def up_to_date(self) -> int:
+        """Take over regions that have been split; return how many there are."""
+        if len(self._writer) < len(self.regions.parents):
+            self._follow()
+        return len(self._writer)
+
+    def all_writers(self, regions: Iterable[int]) -> set[int]:
+        """Return the accesses that wrote regions last, with 0 if nobody has written some of them."""
+        return set(map(self._writer.__getitem__, regions))
+
+    def all_readers(self, regions: Iterable[int]) -> set[int] | None:
+        """Return the last access of each agent that has read one of the regions; None if what is there was not read."""
+        writer, readers, found = self._writer, self._readers, set[int]()
+        for one in regions:
+            held = readers[one]
+            if held is not None:
+                found.update(held.values())
+            elif writer[one]:
+                return None
+        return found
+
     def unread(self, regions: Iterable[int]) -> set[int]:
         """Return the accesses that wrote some of the regions last, and that nobody has read there."""
         writer, readers = self._writer, self._readers

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from legalsat.analyses.ptx.findings import Undecided
+from legalsat.analyses.ptx_machine.launches.together import going_alike
 from legalsat.analyses.ptx_machine.program import Seen
 from legalsat.extract.check.ptx_failure import Failure, Values
 from legalsat.extract.check.ptx_known import key_of
@@ -29,6 +30,7 @@ _SWEEPS = 5  # that begin at other least values
 _PROBES = 3
 _PARTS = 8  # of a least value that are tried, all but the whole
 _MANY = 2  # tiles of each CTA of a cluster, with which all have some
+_FEW = 3  # parameters that are looked for one by one
 _PROBE_WORK = 50_000  # instructions of one run of one CTA that looks for a least value
 _Key: TypeAlias = tuple[tuple[str, int], ...]  # of a launch
 
@@ -404,9 +406,10 @@ class _Search:
             pointer = self.sweep.program.pointer(name)
             if pointer is not None and self._right({**values, name: pointer}):
                 return {name: 1}
-        for chosen in (*([n] for n in names), *([names] if len(names) > 1 else ())):
-            for guess in self._guesses(values, chosen):
-                if self._right({**values, **guess}):
+        for chosen in self._chosen(values, names):
+            for guessed in self._guesses(values, chosen):
+                if self._right({**values, **guessed}):
+                    guess = self._needed(values, guessed)
                     for name in guess:
                         guess[name] = self._lowest(guess[name], values[name], self._at(values, guess, name))
                     raised = {name: least for name, least in guess.items() if least > values[name]}
@@ -414,6 +417,47 @@ class _Search:
                         return None
                     return raised if self._right_only_above(failure, raised) else None
         return None
+
+    def _chosen(self, values: Values, names: list[str]) -> Iterator[list[str]]:
+        """Yield parameters that are raised: each that counts rounds, each other one that tells, and all of them."""
+        counts = [n for n in names if self.sweep.steps.get(n)]
+        yield from ([n] for n in counts)
+        yield from ([n] for n in self._telling(values, [n for n in names if n not in counts]))
+        if len(names) > 1:
+            yield names
+
+    def _telling(self, values: Values, names: list[str]) -> list[str]:
+        """Return the parameters that make a difference to a launch that goes wrong, by the least or the greatest guess.
+
+        Most launches that are guessed go the very way of the one that goes wrong, and end as it does. All of them are
+        run with it for as long as they do, so that one run tells which parameters are worth a search. What it leaves
+        out can only miss a condition, so that what goes wrong stays an error or is left open.
+        """
+        if len(names) <= _FEW:
+            return names
+        guesses = {name: list(self._guesses(values, [name])) for name in names}
+        tried = {name: (found[:1] + found[1:][-1:]) for name, found in guesses.items()}
+        listed = [{**values, **guess} for found in tried.values() for guess in found]
+        probe = self._probe()
+        held = [probe.launch({**one, **probe.fixed}) for one in (values, *listed)]
+        launches = [one for one in held if one is not None]
+        if held[0] is None or len(launches) < len(held):
+            return names
+        first = probe.begun(launches[0], self._limit, backwards=False)
+        alike, work = going_alike(first, launches)
+        self.work, self.runs = self.work + work, self.runs + 1
+        owners = [name for name, found in tried.items() for _ in found]
+        apart = {name for number, name in enumerate(owners, 1) if number not in alike}
+        return [name for name in names if name in apart]
+
+    def _needed(self, values: Values, guess: Values) -> Values:
+        """Return a guess that is right without half of what it raises, again and again, as long as there is such."""
+        names = list(guess)
+        for half in (names[: len(names) // 2], names[len(names) // 2 :]) if len(names) > _FEW else ():
+            fewer = {name: guess[name] for name in half}
+            if self._right({**values, **fewer}):
+                return self._needed(values, fewer)
+        return guess
 
     def _right_before(self, values: Values, raised: Values, name: str) -> bool:
         """Is a run right with less than the least value that was found, half or three quarters of it?"""
@@ -470,18 +514,23 @@ class _Search:
             self._known[key] = self._tried(values)
         return self._known[key]
 
+    @property
+    def _limit(self) -> int:
+        """Instructions of a run that looks for a least value."""
+        return _PROBE_WORK * (1 + self.sweep.program.ranks) // 2
+
+    def _probe(self) -> Sweep:
+        """Return a sweep for one launch beside the others."""
+        sweep = self.sweep
+        boxes = dict(sweep.boxes if sweep.counts_of else self.boxes)
+        return Sweep(sweep.program, sweep.fixed, boxes, known=sweep.known, number=sweep.number)
+
     def _tried(self, values: Values) -> bool:
-        program, sweep = self.sweep.program, self.sweep
+        program = self.sweep.program
         if self.work > self.most or program.bounds.reason:
             return False
-        probe = Sweep(
-            program,
-            sweep.fixed,
-            dict(sweep.boxes if sweep.counts_of else self.boxes),
-            known=sweep.known,
-            number=sweep.number,
-        )
-        known = probe.run(values, limit=_PROBE_WORK * (1 + program.ranks) // 2)
+        probe = self._probe()
+        known = probe.run(values, limit=self._limit)
         ended = values in probe.ran and not probe.zeros
         hangs = ended and _hanging(probe, values)  # whatever boxes have
         if ended and probe.unsized and not hangs:

@@ -96,8 +96,16 @@ class Alike:
         by_thread = _by_thread(pure)
         self._warps = 1 if by_thread.isdisjoint(told) else -(-program.threads // LANES)
         needed = _behind(set(told), pure)
+        steps = [(at, i) for at, i in computed.items() if not needed.isdisjoint(results_of(i))]
+        # What does not hang on the thread is the same in all warps of a CTA, and computed once.
         self._steps: list[tuple[int, Operation]] = [
-            (at, program.bare[at]) for at, i in computed.items() if not needed.isdisjoint(results_of(i))
+            (at, program.bare[at]) for at, i in steps if by_thread.isdisjoint(results_of(i))
+        ]
+        self._steps_of_warps: list[tuple[int, Operation]] = [
+            (at, program.bare[at]) for at, i in steps if not by_thread.isdisjoint(results_of(i))
+        ]
+        self._computed = [
+            slots[n] for at, i in steps if by_thread.isdisjoint(results_of(i)) for n in results_of(i) if n in slots
         ]
 
     def read(self, i: Instruction) -> list[str]:
@@ -151,16 +159,27 @@ class Alike:
         run: Any = SimpleNamespace(parameters=values)
         rows: list[list[object]] = []
         divides: set[int] = set()
+
+        def follow(part: Part, steps: list[tuple[int, Operation]]) -> None:
+            for at, operation in steps:
+                try:
+                    operation(run, run, part)
+                except DividesByZero:
+                    divides.add(at)
+
         try:
             for rank in range(self.program.ranks):
+                part = Part(0, FULL, self.program.initial(run, rank, 0))
+                follow(part, self._steps)
+                shared = [(place, part.registers[place]) for place in self._computed]
                 for warp in range(self._warps):
-                    part = Part(0, FULL, self.program.initial(run, rank, warp))
+                    if warp:
+                        part = Part(0, FULL, self.program.initial(run, rank, warp))
+                        held = part.registers
+                        for place, value in shared:
+                            held[place] = value
+                    follow(part, self._steps_of_warps)
                     held = part.registers
-                    for at, operation in self._steps:
-                        try:
-                            operation(run, run, part)
-                        except DividesByZero:
-                            divides.add(at)
                     rows.append([_plain(held[place]) for place in self._places])
         except (Undecided, TypeError, ValueError, OverflowError):
             return None

@@ -82,6 +82,11 @@ class Group:
         classes = max(listed, key=lambda one: len(one[-1]))
         return [self.among(one, run if one is classes[-1] else fork(run)) for one in classes][::-1]
 
+    def keep_with(self, run: Run, first: int) -> None:
+        """Let those launches go on that agree with one of a number where lanes wait; the others are given up."""
+        chosen = next(one for one in self._classes(run, run.apart[0]) if self._has(one, first))
+        self.among(chosen, run)
+
     def _has(self, chosen: Sequence[int], number: int) -> bool:
         return any(self.launches[n][0] == number for n in chosen)
 
@@ -177,6 +182,27 @@ def run_leader(first: Run, launches: Sequence[Values]) -> tuple[Run | None, list
     found = first.group.runs(first)[0]
     found.periods = periods
     return found, waiting, first.work
+
+
+def going_alike(first: Run, launches: Sequence[Values]) -> tuple[set[int], int]:
+    """Run the first of several launches to its end, right or wrong, and the others as long as they go the same way.
+
+    Args:
+        first: a run of that launch that has not begun.
+        launches: the values of all.
+
+    Returns:
+        The numbers of those that go the same way to the end, and how many instructions were followed.
+    """
+    _grouped(first, launches)
+    try:
+        first.run()
+        while first.apart:
+            first.group.keep_with(first, 0)
+            first.run()
+    except MISSED:
+        pass  # in which all of them end that have come so far
+    return {number for number, _ in first.group.launches}, first.work
 
 
 def _grouped(first: Run, launches: Sequence[Values]) -> Run:

@@ -6,7 +6,7 @@ from typing import Any
 
 from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction, results_of
-from legalsat.analyses.ptx_machine import branches, registers, units
+from legalsat.analyses.ptx_machine import branches, registers, series, units
 from legalsat.analyses.ptx_machine.compute import compute
 from legalsat.analyses.ptx_machine.lanes import make_lanes
 from legalsat.analyses.ptx_machine.launches.watch import watch_all
@@ -59,6 +59,7 @@ def build(program: Any, instructions: list[Instruction], labels: dict[str, int],
     program.chosen = [i for _, i in chosen if i is not None]
     watch_all(program, chosen)
     registers.join_idle(program.code)
+    series.join_series(program, chosen)
     program.rank = ranks(program, chosen, places)
     program.live = alive(program, chosen, places)
     for at in program.headers:
