@@ -43,6 +43,7 @@ SETS = (
         "present",
         "found",
         "gleaned",
+        "searched",
     ),
     *(
         "sealed",
@@ -54,6 +55,7 @@ SETS = (
         "sealed_present",
         "sealed_found",
         "sealed_gleaned",
+        "sealed_searched",
     ),  # which nobody who mends anything reads
 )
 NOT_MENDED_FOR = ("wider", "latest", "newest")  # but for what words say

@@ -13,6 +13,7 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_tensor_map
 from legalsat.extract.explain.explain_word import explain_word, unit_lacking, word_of
+from legalsat.pasted.arrivals import explain_arrivals
 from legalsat.pasted.beside import curing
 from legalsat.pasted.code.accesses import explain_accesses
 from legalsat.pasted.code.breaks import Pasted, with_code
@@ -24,7 +25,7 @@ from legalsat.pasted.extents import CALL
 from legalsat.pasted.grammar import even, plain
 from legalsat.pasted.ir import described_maps, explain_buffers
 from legalsat.pasted.limits import explain_limits, within_limits
-from legalsat.pasted.maps import PrintedMap, printed_maps
+from legalsat.pasted.maps import PrintedMap, lone_boxes, printed_maps
 from legalsat.pasted.multiplies import explain_multiplies, legal_multiplies
 from legalsat.pasted.products import explain_products, legal_products
 from legalsat.pasted.results import (
@@ -34,7 +35,7 @@ from legalsat.pasted.results import (
     left_behind,
     returned_results,
 )
-from legalsat.pasted.sentences import RULE_OF, explain_causes, explain_failed_check, explain_sentences
+from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF, explain_causes, explain_failed_check, explain_sentences
 from legalsat.pasted.shared import explain_shared, shared_memory_suffices, shared_memory_told
 from legalsat.pasted.tables.program_causes import ASKED
 from legalsat.pasted.tensors import explain_printed_tensors, printed_tensors
@@ -146,7 +147,11 @@ def _with_the_rest(readable: str, whole: str, target: Target, uses: int) -> Expl
     more: Explanation | None = None
     with suppress(InvalidInput):
         own = _explain(readable, whole, target, uses)
-    if own is None or not {one.code for one in own.diagnostics} - effects(own.diagnostics):
+    # A check that nobody knows says no more than that something failed, and a program's own one no more than where.
+    said = (
+        {one.code for one in own.diagnostics if not is_unknown_check(one)} - {OWN_LIMIT} if own is not None else set()
+    )
+    if own is None or not said - effects(own.diagnostics):
         with suppress(InvalidInput):
             more = _explain(whole, whole, target, uses)
     names = more is not None and bool({one.code for one in more.diagnostics} - effects(more.diagnostics))
@@ -178,6 +183,7 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
             *explain_buffers(whole, target),
             *explain_products(readable, target),
             *explain_multiplies(readable, target),
+            *explain_arrivals(whole, target),
             *explain_sentences(spoken, target),
         ],
     )
@@ -186,7 +192,8 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
     if any(one.code == LAUNCH and not is_refused_launch(one) for one in (*shared, *sentences)):
         sentences = [one for one in sentences if not is_refused_launch(one)]
     described = described_maps(whole)
-    maps = encoded_maps(whole) or printed_maps(whole) or [one for one in described if _is_illegal(one, target)]
+    parts = (*described, *lone_boxes(whole))
+    maps = encoded_maps(whole) or printed_maps(whole) or [one for one in parts if _is_illegal(one, target)]
     if maps:
         return _explain_maps(maps, results, [*shared, *sentences], readable, target)
     failures = _explain_results(results, target)
@@ -206,7 +213,9 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
     accesses = (
         [] if sentences or causes else explain_accesses(evened, {one.number for one in results}, target, even(whole))
     )
-    named = [*shared, *(sentences or _without(shared, causes)), *accesses]
+    # A program's own check says that its numbers are wrong, and not why.
+    own = all(one.code == OWN_LIMIT for one in sentences)
+    named = [*shared, *sentences, *(_without([*shared, *sentences], causes) if own else ()), *accesses]
     failures = _without(named, failures)
     said, followed = [*named, *failures], follow(whole)
     base = explain_printed_tensors(whole, followed, target, said, uses)

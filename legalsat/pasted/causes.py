@@ -92,7 +92,7 @@ CONTEXT = re.compile(
 )
 
 _ASKING = re.compile(
-    r"align|multipl|divis|%|must|should|expect|support|invalid|exceed|too |out of|enough|insufficien|at least|"
+    r"align|multipl|divis|%|must|should|expect|support|invalid|exceed|exhaust|too |out of|enough|insufficien|at least|"
     r"at most|more than|less than|greater|larger|smaller|[<>=]=|"
     r"assert|fail|error|refuse|limit|\bno\b|mismatch|differ|not a|"
     r"conflict|capacity|dead-?lock|\bice\b|unreachable|noconfig|rejected|time|hang|stuck|contiguous|cannot|"

@@ -24,7 +24,7 @@ from legalsat.pasted.grammar import FAILED
 from legalsat.pasted.pieces import unfilled_pieces
 from legalsat.pasted.rows import misaligned_rows, row_lengths
 from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
-from legalsat.pasted.sizes import Product, named_numbers, plain_lists, products, stated_products
+from legalsat.pasted.sizes import Product, named_numbers, plain_lists, products, rounded_products, stated_products
 from legalsat.rule import require
 from legalsat.targets import Target
 
@@ -104,6 +104,10 @@ _COPY_HELPS = re.compile(
 _TOO_LARGE = re.compile(
     r"too large (?:a )?launch|launch parameters? (?:is|are) too large|grid \w{0,12} ?(?:is )?too large", re.I
 )
+# A stride that is worked out where a tensor map is refused: it is handed on in 32 bits or 64.
+_OF_STRIDES = re.compile(
+    r"\bstrides?\b[^\n\d]{0,24}\d[\w.]{0,12} ?\*|\* ?\w{1,24}[^\n]{0,40}\bstrides?\b", re.IGNORECASE
+)
 _OF_MAPS = re.compile(r"tensor ?_?map|cutensormap|descriptor|\btma\b", re.IGNORECASE)
 _TRIED = "a size"  # of what a report says fails, beside sizes that work
 # Matrix units that stay idle, and extents that a sentence gives.
@@ -162,7 +166,7 @@ def explain_extents(text: str, followed: Followed, said: Sequence[Diagnostic], t
     yield from ragged
     if unexplained and not _OF_MAPS.search(text):
         yield from islice(_blocks(text, followed, tried, sure="TOOL011" in codes), 1)
-    if codes & _OF_ADDRESSES or _WRONG.search(text):
+    if codes & _OF_ADDRESSES or _WRONG.search(text) or ("CUDA001" in codes and _OF_STRIDES.search(text)):
         yield from islice(_offsets(text, followed, sure="TOOL013" in codes), 1)
     if not ragged:
         yield from misaligned_rows(text, followed.arrays, codes, target)
@@ -337,7 +341,7 @@ def _offsets(text: str, followed: Followed, *, sure: bool) -> Iterator[Diagnosti
             numbers = {"shape": shape, "count": prod(shape), "most": MOST_OFFSETS}
             yield _finding("TOOL013", message, help_, f"a tensor of shape {shape}", sure=sure, **numbers)
     named = named_numbers(text)
-    for one in (*products(text, named), *stated_products(text), *_of_rows(named)):
+    for one in (*products(text, named), *rounded_products(text, named), *stated_products(text), *_of_rows(named)):
         if one.value > MOST_OFFSETS:
             message = "{written} is {numbers} = {count}, and offsets counted in 32 bits wrap beyond {most}"
             numbers = {"written": one.written, "numbers": one.numbers, "count": one.value, "most": MOST_OFFSETS}

@@ -12,6 +12,7 @@ NULL = ("(nil)", "nullptr", "None", "NULL")
 LISTS = frozenset(
     {"global_dim", "global_stride", "strides_from_0", "box", "element_stride", "lower_corner", "upper_corner"}
 )
+_ADDRESSES = ("address", "object")
 _DRIVER_TYPES = {
     "UINT8": "u8", "UINT16": "u16", "UINT32": "u32", "INT32": "s32", "UINT64": "u64", "INT64": "s64", "FLOAT16": "f16",
     "FLOAT32": "f32", "FLOAT64": "f64", "BFLOAT16": "bf16", "FLOAT32_FTZ": "f32_ftz", "TFLOAT32": "tf32",
@@ -26,11 +27,15 @@ _ENUM = re.compile(r"CU_TENSOR_MAP_(?:DATA_TYPE|INTERLEAVE|SWIZZLE|L2_PROMOTION|
 def number(word: str, field: str) -> int:
     """Return a printed number of a field, decimal or hexadecimal; 0 for a null pointer.
 
+    An address that was printed as a signed number counts from the end of 64 bits.
+
     Raises:
         InvalidInput: it is none.
     """
     if word in NULL:
         return 0
+    if field in _ADDRESSES and re.fullmatch(r"-\d{1,19}", word):
+        return (1 << 64) + int(word)
     if not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|\d{1,20}", word):
         raise InvalidInput(
             f"{field} of the printed map is {word[:60]!r}, no number; paste the dump of one process alone"
@@ -50,7 +55,7 @@ def numbers(word: str, field: str) -> tuple[int, ...]:
             "program do"
         )
     inside = word.strip("()[]{}<> \t\n").rstrip(",")
-    entries = re.split(r"\s*,\s*|\s+|\s*x\s*", inside) if inside else []
+    entries = re.split(r"\s*[,x]\s*|\s+", inside) if inside else []
     if not all(re.fullmatch(r"-?\d{1,20}", entry) for entry in entries):
         raise InvalidInput(f"{field} of the printed map is {word[:60]!r}, no list; paste the dump of one process alone")
     return tuple(map(int, entries))

@@ -133,7 +133,7 @@ LOOSE = {
     "box": (
         "box dim", "box size", "box shape", "box", "smem box shape", "smem box", "smem dim",
         "smem shape", "block size", "block shape", "block dim", "tile shape", "tile size",
-        "smem box size", "tile dim",
+        "smem box size", "tile dim", "window shape", "window size", "window dim",
     ),
     "element_stride": (
         "element stride", "elem stride", "tile stride", "smem box stride", "traversal stride",
@@ -153,8 +153,11 @@ LOOSE = {
     ),
 }  # fmt: skip
 _FIELDS = {phrase.replace(" ", ""): field for field, phrases in LOOSE.items() for phrase in phrases}
+# What a label may say first: whose field it is.
+_OWNER = r"(?:(?:tma|tmap|tensor_?map|desc(?:riptor)?)_)?"
 _LOOSE_SIGN = re.compile(
-    r"\b(?:smem_?)?box_?(?:dims?|sizes?|shape)\b|\bsmem_?(?:box_?)?(?:dims?|shape)\b|global_?(?:dims?|shape|strides?)\b|"
+    rf"\b{_OWNER}(?:(?:smem_?)?box_?(?:dims?|sizes?|shape)|window_?(?:dims?|sizes?|shape))\b|"
+    r"\btma_(?:sizes?|dims?|shape|strides?)\b|\b(?:smem_?)?box_?(?:dims?|sizes?|shape)\b|\bsmem_?(?:box_?)?(?:dims?|shape)\b|global_?(?:dims?|shape|strides?)\b|"
     r"\bgmem_?(?:prob_)?(?:shape|strides?|dims?)\b|\bbox\b|\bg_?(?:dims?|strides?|str)\b",
     re.IGNORECASE,
 )
@@ -208,6 +211,16 @@ def printed_maps(text: str) -> list[PrintedMap]:
         return lines
     blocks = [block for block in _loose_blocks(text) if _is_map(block)]
     return _whole(_read_all(blocks, _bare_words(text, blocks[0]) if len(blocks) == 1 else {}))
+
+
+def lone_boxes(text: str) -> list[PrintedMap]:
+    """Return a map for each box that `text` gives with no other field of its map: what every such map breaks."""
+    blocks = (block for block in _loose_blocks(text) if [field for field, _ in block] == ["box"])
+    named = [block for block in blocks if _LOOSE_SIGN.match(block[0][1]["label"])]
+    try:
+        return _read_all(named, _bare_words(text, named[0]) if len(named) == 1 else {})
+    except InvalidInput:  # a word where a list was to be
+        return []
 
 
 def _whole(maps: list[PrintedMap]) -> list[PrintedMap]:
@@ -289,8 +302,12 @@ def _split(fields: Iterable[tuple[str, re.Match[str]]]) -> Iterator[list[tuple[s
     yield block
 
 
+_OF_MAP = re.compile(rf"\A{_OWNER}", re.IGNORECASE)
+_OWN_NAMES = frozenset(phrase.replace(" ", "_") for phrases in LOOSE.values() for phrase in phrases)
+
+
 def _bare(label: str) -> str:
-    bare = re.sub(r"[_ ()]", "", label).lower()
+    bare = re.sub(r"[_ ()]", "", label if label.lower() in _OWN_NAMES else _OF_MAP.sub("", label)).lower()
     for end in ("", "s", "bytes", "inbytes", "sbytes", "sinbytes"):
         if bare.endswith(end) and bare.removesuffix(end) in _FIELDS:
             return bare.removesuffix(end)
@@ -301,10 +318,11 @@ _SPELLED = "|".join(
     phrase.replace(" ", "[_ ]?") for phrase in sorted({p for ps in LOOSE.values() for p in ps}, key=len, reverse=True)
 )
 _LOOSE_LABEL = re.compile(
-    rf"(?<![\w.])(?P<label>(?:{_SPELLED})s?(?:_?(?:in_?)?bytes)?)(?:\(\))?(?:\[(?P<index>\d)\])?"
+    rf"(?<![\w.])(?P<label>{_OWNER}(?:{_SPELLED})s?(?:_?(?:in_?)?bytes)?)(?:\(\))?(?:\[(?P<index>\d)\])?"
     # A list may follow its name, in brackets or as 64x64, and the one stride of a matrix.
-    rf"(?:[ \t]*[:=][ \t]*|[ \t]+(?=[(\[{{]\d|\d+ ?x ?\d)|(?<=strides)[ \t]+(?=\d\d+\b))"
-    rf"(?P<value>{_VALUE}{_NAME})",
+    rf"(?:[ \t]*[:=][ \t]*|[ \t]+(?:of[ \t]+)?(?=[(\[{{]\d|\d+ ?x ?\d)|(?<=strides)[ \t]+(?=\d\d+\b))"
+    # Commas without a blank list, and those of thousands do not: 64,128 but not 1,048,576.
+    rf"(?P<value>[1-9]\d*(?:,[1-9]\d*)+(?![\w,.])|{_VALUE}{_NAME})",
     re.IGNORECASE,
 )
 

@@ -63,7 +63,8 @@ RESULTS = (
         "CUDA_ERROR_ILLEGAL_INSTRUCTION",
         "cudaErrorIllegalInstruction",
         "an illegal instruction was encountered",
-        "Warp Illegal Instruction|illegal instruction (?:error|fault|exception)s?|"
+        r"Warp Illegal Instruction|\bIllegalInstruction\b|(?<=with an )illegal instruction(?! ?\(core)|"
+        "illegal instruction (?:error|fault|exception)s?|"
         "CUDBG_EXCEPTION_WARP_ILLEGAL_INSTRUCTION|HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION",
     ),
     Result(

@@ -26,6 +26,15 @@ _NO_NAME = re.compile(
 )
 _FACTOR = r"(?:[A-Za-z_]\w{0,40}(?:\.[A-Za-z_]\w{0,20})?|\d{1,12})"
 _PRODUCT = re.compile(rf"(?<![\w.*]){_FACTOR}(?: ?\* ?{_FACTOR}){{1,5}}(?![\w(\[.]| ?\*)")
+_OPERAND = r"[A-Za-z_]\w{0,40}|\d{1,12}"
+# A quotient that is rounded up, and the next multiple, as programs call them.
+_ROUNDED = re.compile(
+    rf"\b(?P<call>(?:math\.)?(?:ceil|floor)|(?:\w{{1,20}}(?:\.|::))?(?:ceil_?div|c?div_?up|cdiv)|"
+    rf"(?:align|round|pad)_?(?:up|to)|next_multiple(?:_of)?)\( ?(?P<of>{_OPERAND}) ?[,/] ?(?P<by>{_OPERAND}) ?\)",
+    re.IGNORECASE,
+)
+_MULTIPLE = re.compile(r"align|round|pad|next", re.IGNORECASE)
+MOST_ROUNDED = 1 << 20  # characters of a text in which calls are worked out
 _STATED = re.compile(
     r"(?P<factors>[\w.)\]]{1,60} ?[*×] ?[\w.(,]{1,60}(?: ?[*×] ?[\w.(,]{1,60}){0,5}?) ?(?:==?|≈|->|is) ?"
     r"(?P<value>\d{1,3}(?:[_,]\d{3}){3,5}|\d{10,15})(?![\d,]|\.\d)"
@@ -61,6 +70,32 @@ def products(text: str, names: Mapping[str, int]) -> Iterator[Product]:
         known = [one for one in factors if one is not None]
         if len(known) == len(words) and not all(one.isdigit() for one in words) and prod(known) < LARGEST:
             yield Product(prod(known), match[0], " x ".join(map(str, known)), match.start())
+
+
+def rounded_products(text: str, names: Mapping[str, int]) -> Iterator[Product]:
+    """Yield the products of a text that round a factor up: `heads * ceil(n / 128) * align_up(n, 128)`.
+
+    All factors are numbers or names with one, and each of two or more.
+    """
+    worked: dict[str, tuple[str, int]] = {}
+
+    def value(match: re.Match[str]) -> str:
+        operands = [int(one) if one.isdigit() else names.get(one) for one in (match["of"], match["by"])]
+        of, by = operands
+        if of is None or not by:
+            return match[0]
+        parts = -(-of // by)
+        result = parts * by if _MULTIPLE.match(match["call"]) else of // by if match["call"] == "floor" else parts
+        name = f"rounded_{len(worked)}"
+        worked[name] = (match[0], result)
+        return name
+
+    replaced = _ROUNDED.sub(value, text) if len(text) <= MOST_ROUNDED else text
+    given = {**names, **{name: result for name, (_, result) in worked.items()}}
+    for one in products(replaced, given) if worked else ():
+        written = re.sub(r"rounded_\d+", lambda match: worked[match[0]][0] if match[0] in worked else "", one.written)
+        if written != one.written:
+            yield one._replace(written=written)
 
 
 def stated_products(text: str) -> Iterator[Product]:

@@ -25,6 +25,7 @@ from legalsat.pasted.code.expressions import Followed
 from legalsat.pasted.code.views import Array
 from legalsat.pasted.ir import views
 from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.wording.likely import tells_of_failure
 from legalsat.pasted.wording.scope import ends, seen_in
 from legalsat.rule import require
 from legalsat.targets import Target
@@ -75,7 +76,9 @@ def explain_printed_tensors(
         return None
     every = list(printed_tensors(text))
     found = [one for one in (_explain(printed, target, uses) for printed in every) if one is not None]
-    found = found or [one for one in (_explain_partly(printed, target, said) for printed in every) if one is not None]
+    complains = bool(said) or (_SPEAKS_OF_MAPS.search(text) is not None and tells_of_failure(text))
+    parts = (_explain_partly(printed, target, said, complains=complains) for printed in every)
+    found = found or [one for one in parts if one is not None]
     if not any(not one.legal for one in found):
         found = [*_explain_made(text, followed, target, said, uses), *found]
     if not found:
@@ -104,7 +107,7 @@ def _explain_made(
     for made in islice(made_arrays(followed.arrays), MOST_TENSORS):
         printed = _of_array(made)
         try:
-            found = _explain(printed, target, uses) or _explain_partly(printed, target, said)
+            found = _explain(printed, target, uses) or _explain_partly(printed, target, said, complains=True)
         except InvalidInput:  # of no tensor, such as one of overlapping rows
             continue
         codes = set() if found is None or found.legal else {one.code for one in found.diagnostics}
@@ -192,11 +195,13 @@ def _explain(printed: Printed, target: Target, uses: int) -> Explanation | None:
         raise InvalidInput(f"the printed tensor makes no sense: {error}") from None
 
 
-def _explain_partly(printed: Printed, target: Target, said: Sequence[Diagnostic]) -> Explanation | None:
-    """Return what a tensor breaks whatever its type, or as rows without gaps if the text complains of the same."""
-    if 0 in printed.shape and said:
+def _explain_partly(
+    printed: Printed, target: Target, said: Sequence[Diagnostic], *, complains: bool
+) -> Explanation | None:
+    """Return what a tensor breaks whatever its type, or as rows without gaps if the text complains of it or a map."""
+    if 0 in printed.shape and complains:
         return _empty(printed, target)
-    if (printed.strides is None and not said) or 0 in printed.shape:
+    if (printed.strides is None and not complains) or 0 in printed.shape:
         return None
     types = [printed.dtype] if printed.dtype is not None else list(_WIDTHS)
     try:

@@ -395,7 +395,7 @@ CAUSES = (
     Cause(
         "TMEM002",
         r"tmem|tensor[ _]memory",
-        r"(?:exceed|out of|not enough|too many|more than|overflow|capacity|insufficient"
+        r"(?:exceed|exhaust|out of|not enough|too many|more than|overflow|capacity|insufficient"
         r"|available).{0,60}|\b512\b.{0,24}(?:column|limit|max|there are)|(?:column|limit|max|most|only"
         r"|the).{0,24}\b512\b",
         "more columns of tensor memory are asked for than the 512 there are",
@@ -404,7 +404,7 @@ CAUSES = (
     Cause(
         "SMEM001",
         r"shared[ _]?mem|(?<!d)smem|shared[ _]storage|dynamic shared|sharedstorage|shared data",
-        r"exceed|out of|not enough|lacks?\b|requires? more|more .{0,40}than|too (?:much|large|"
+        r"exceed|exhaust|out of|not enough|lacks?\b|requires? more|more .{0,40}than|too (?:much|large|"
         r"big|high)|insufficient|capacity|(?:larger|more|greater|bigger) than|maximum|beyond|limit|failed to (?:set|"
         r"allow)|overflow|constraint|(?:not|n't|no longer) fit|requests? \d|requested|required: ?\d|opt-?in|"
         r"memory assertion|assertion.{0,120}<=?",

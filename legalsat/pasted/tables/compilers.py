@@ -364,8 +364,9 @@ COMPILERS = (
     ),
     Sentence(
         "CuTe",
-        r"Static shape_div failure|tile_to_shape: block shape does not divide",
-        "WGMMA004",
+        r"Static shape_div failure|(?:Shape|Stride|Static|Failed) Divisibility Condition|"
+        r"tile_to_shape: block shape does not divide",
+        "WGMMA004/TILE002",
         "a tile is no multiple of the instruction's or the swizzle's atom, nor the atom of it",
         "take a tile that whole atoms fill along each axis and for each warpgroup, or an atom of a narrower swizzle",
     ),

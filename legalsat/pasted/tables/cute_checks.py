@@ -79,7 +79,7 @@ CUTE_CHECKS = (
         "CuTe",
         r"static assertion failed with \"Divisibility Condition\"(?:[\s\S]{0,600}?shape_div\([^\n]{0,200}?"
         r"IntTupleA ?= ?cute::_(?P<given>\d+), IntTupleB ?= ?cute::_(?P<needed>\d+))?",
-        "WGMMA004",
+        "WGMMA004/TILE002",
         "an extent of {given} is divided into parts of {needed}, and neither is a multiple of the other",
         "take a tile that the epilogue's or the copy's part divides, such as a multiple of 64 columns",
     ),

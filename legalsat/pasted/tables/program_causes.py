@@ -328,8 +328,9 @@ _COMPILER = Cause(
 # An assertion in a compiler's own source, or what LLVM ends it with: nothing of the kernel's was checked.
 COMPILER_CHECK = Cause(
     "TOOL014",
-    r"\bdotcompiler\b|\b(?:llvm|mlir)::|\bllvm error:",
-    r"assert|llvm error:|unreachable",
+    r"\bdotcompiler\b|\b(?:llvm|mlir)::|\bllvm error:|\b(?:llvm|mlir|ptxas|cicc|nvcc) (?:itself )?(?:assert|abort|"
+    r"crash|segfault)",
+    r"assert|llvm error:|unreachable|abort|crash|segfault",
     "an assertion in the compiler fails{said}, where it should refuse what it does not know, or take it",
     "write the layout, the shape or the option that the message names otherwise (such as another num_warps, tile or "
     "type), or take another version of the compiler; a kernel that compiles with one configuration is not illegal",

@@ -101,6 +101,15 @@ PROTOCOL_CAUSES = (
         unless=r"node|slurm|rank|process|kubernetes",
     ),
     Cause(
+        "PIPE014",
+        r"\bkernels?\b|\bblocks?\b|\bctas?\b|\bcop(?:y|ies)\b|bulk|tma",
+        r"\b(?:exit|end|return|terminat|finish|leav|quit)\w* (?:\w+ ){0,3}(?:without|before) (?:[\w'`]+ ){0,5}?(?:wait|"
+        r"observ|complet|drain|semaphore|fence|cp\.async\.bulk\.wait)",
+        "a kernel ends while its copies are still under way",
+        "wait for the copies (cp.async.bulk.wait_group 0, or the barrier's last phase) before the kernel ends",
+        unless=r"\bnode\b|slurm|process(?:es)?\b|kubernetes|\bhost\b|\bcpu\b|launch",
+    ),
+    Cause(
         "PIPE004",
         r"m?barrier",
         r"local (?:m?barrier )?arriv\w+ .{0,40}remote|arriv\w+ .{0,60}remote .{0,40}(?:local|shared::cta|\.shared\b)",
@@ -145,5 +154,15 @@ PROTOCOL_CAUSES = (
         "count arrivals and the bytes of every copy for each phase, and check the parity of every wait, with "
         "`legalsat check kernel.ptx`",
         unless=r"nccl|watchdog|heartbeat|http|rpc",
+    ),
+    Cause(
+        "TOOL016",
+        r"\b(?:torch|at|jnp|np|cp|cupy)(?:\.|::)empty(?:_strided|_like)?\b|\bempty_strided\b|"
+        r"\buninitiali[sz]ed (?:mem|buf)",
+        r"\bpad|\btails?\b|more (?:rows|columns|elements)|only (?:writes?|fills?|the)|\binactive|\bgarbage|\bfull\b|"
+        r"(?:never|not) (?:written|zeroed|cleared|initiali)",
+        "a buffer that is allocated without zeros is not written whole before it is read",
+        "write or clear all that is read: rows and columns of padding, tails, what inactive rows leave",
+        unless=r"zeros?\(|zero_\(|fill_\(|\bcpu\b",
     ),
 )

@@ -18,7 +18,7 @@ LINE, _CODE = 'line "', 'text "'  # how what names a cause is quoted
 # Where a cause is named by what a line of prose seems to say, and not by what a program printed.
 _BY_PROSE = re.compile(
     r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|LLVM ERROR|[Aa]ssert|\bmust\b|\bexpect|"
-    r"\brequire|\bneeds?\b|\bshould be \d))"
+    r"\brequire|\bneeds?\b|\bshould be \d|\bexhaust|\bout of (?:resource|(?:shared|tensor) memory|tmem|smem)))"
 )
 # That some check of a program's own failed, of no known rule, or a library's kernel with nothing said of why.
 _CHECKS = tuple(one.message.partition("{")[0] for one in OWN_CHECKS if one is not COMPILER_CHECK)
