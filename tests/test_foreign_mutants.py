@@ -13,6 +13,7 @@ from bench.foreign_mutants.recipes import RECIPES
 from bench.foreign_mutants.rehearsal import parameters, problems
 from bench.foreign_mutants.texts import assembled, entries
 from bench.foreign_mutants.verdicts import DEVICE, RESULT, summary
+from bench.ptx.ptx_foreign import block_of
 
 # One of everything, as compilers print it: guarded, in braces of inline assembly, with immediates and registers.
 TEXT = """
@@ -146,3 +147,15 @@ def test_no_harmful_fault_is_proven() -> None:
         *READ
     }
     assert "proven" not in found["harmful"] and found["harmful and flagged, %"] >= 90
+
+
+@pytest.mark.parametrize(
+    ("name", "threads"),
+    [
+        ("cutlass/tut_02_mma_tma.ptx#0", 128),
+        ("cute_tutorial_blackwell_04_mma_tma_2sm_sm100.cu.sm_100a.0.ptx#0", 128),
+        ("cute_tutorial_hopper_wgmma_tma_sm90.cu.sm_90a.0.ptx#0", None),
+    ],
+)
+def test_threads_of_a_block_are_those_of_known_launches(name: str, threads: int | None) -> None:
+    assert block_of(name) == threads

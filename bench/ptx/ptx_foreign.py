@@ -31,13 +31,20 @@ from legalsat.analyses.ptx.bounds import SECONDS
 from legalsat.extract.check.check_ptx import check_ptx
 
 BLOCKS = {recipe.source: recipe.block for recipe in RECIPES if recipe.block}
-BLOCKS["cutlass/tut_02_mma_tma.ptx#0"] = 128  # CUTLASS, examples/cute/tutorial/blackwell/02_mma_tma_sm100.cu
+# CUTLASS, examples/cute/tutorial/blackwell: all five launch `dim3 dimBlock(128)`, as files are named here or by nvcc.
+TUTORIALS = re.compile(r"cutlass/tut_0\d_mma|cute_tutorial_blackwell_0\d_mma")
+OF_TUTORIALS = 128
 ASYNCHRONOUS = re.compile(r"\b(mbarrier|cp\.async|wgmma|tcgen05|barrier\.cluster)\b")
+
+
+def block_of(name: str) -> int | None:
+    """Return the threads of a block in a kernel's known launch; None where none is known."""
+    return BLOCKS.get(name) or (OF_TUTORIALS if TUTORIALS.search(name) else None)
 
 
 def checked(source: Source, bound: float = SECONDS) -> dict[str, Any]:
     """Return the answer about one kernel."""
-    block, began = BLOCKS.get(source.name), time.process_time()
+    block, began = block_of(source.name), time.process_time()
     (found,) = check_ptx(source.text, block=block, seconds=bound).kernels
     seconds = time.process_time() - began
     reached, there = found.reached
