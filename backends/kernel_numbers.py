@@ -16,6 +16,7 @@ from legalsat.extract.kernels.product_maps import (
     turned_box,
     turned_columns,
 )
+from legalsat.extract.kernels.registers import rows_together
 from legalsat.operators.gemm import Gemm
 from legalsat.plans.product_kernel import BLOCK_ROWS, GROUP_ENTRY_BYTES, ProductKernel
 from legalsat.program.kernel import ReadRows, every
@@ -117,6 +118,7 @@ class KernelNumbers:
     k_cut: bool
     clipped: bool
     ping_pong: bool
+    rows_together: bool
     sliced: bool
     phase_tiles: bool
     realign: bool
@@ -225,6 +227,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         k_cut=kernel.ragged == "k",
         clipped=kernel.clipped,
         ping_pong=kernel.ping_pong,
+        rows_together=rows_together(kernel, result_bytes),
         sliced=kernel.slices > 1,
         phase_tiles=kernel.realign == "tiles",
         realign=kernel.realign == "registers",

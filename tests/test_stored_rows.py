@@ -24,11 +24,13 @@ KERNELS = [
 
 def text(size: int, columns: int, lap: int) -> str:
     """Return one kernel's parts in a namespace, and a function that stores a warp's rows of one tile."""
+    together = columns % 32 != 0  # whether all its rows' granules are on their way at once
     name, pitch = f"of_{size}_{columns}_{lap}", ((columns * size // 16 + 1) | 1) * 16
     plan = f"""
         using Result = {KINDS[size][0]};
         constexpr int tile_n = {columns}, lap = {lap}, parts = 2, buffer_bytes = {8 * pitch};
-        constexpr bool phase_tiles = false, realign = false, rows_cut = false;"""
+        constexpr bool phase_tiles = false, realign = false, rows_cut = false;
+        constexpr bool rows_together = {str(together).lower()};"""
     return f"""
 namespace {name} {{
 namespace plan {{ {plan} }}

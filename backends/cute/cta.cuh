@@ -53,6 +53,7 @@ struct Cta {
     int rank, rank_m, rank_n;  // in the cluster
     int first_tile, tile_step, tiles;
     int slice_tiles;  // along m, of a slice of k and a phase
+    unsigned inverse;  // of what the lane is to divide by
 
     CUTLASS_DEVICE char *stage(int number) const { return memory + number * plan::stage_bytes; }
     CUTLASS_DEVICE Group *groups() const { return reinterpret_cast<Group *>(memory + plan::groups_at); }
@@ -65,17 +66,25 @@ struct Cta {
         return found * int(sizeof(plan::Result));
     }
 
+    // A quotient of lanes that are together, or of one alone.
+    template <bool together>
+    CUTLASS_DEVICE int divide(int number, int by, int which, int &rest) const {
+        if constexpr (together) return divided(number, by, __shfl_sync(~0u, inverse, which), rest);
+        int const found = number / by;
+        rest = number - found * by;
+        return found;
+    }
+
+    // The tile of a number: the lanes of a warp that find it together have divided once, as the kernel began.
+    template <bool together = false>
     CUTLASS_DEVICE Tile tile(int number) const {
         Tile found{0, 0, 0, 0, 0, 0, 0, plan::steps};
         int along_m, along_n, tiles_m = sizes.tiles_m, tiles_n = sizes.tiles_n, first_row = 0;
         if constexpr (plan::batch > 0) {
-            int const each = sizes.tiles_m * sizes.tiles_n;
-            int member = number / each;
-            number -= member * each;
+            int member = divide<together>(number, sizes.tiles_m * sizes.tiles_n, by_member, number);
 #pragma unroll
             for (int i = plan::batch - 1; i >= 0; --i) {
-                found.member[i] = member % sizes.batch[i];
-                member /= sizes.batch[i];
+                member = divide<together>(member, sizes.batch[i], by_batch + i, found.member[i]);
             }
         }
         if constexpr (plan::rows_cut || plan::columns_cut) {  // the last one that begins at the tile or before it has it
@@ -92,7 +101,15 @@ struct Cta {
             found.end = all[low + 1].row;
             found.member[0] = low;
         }
-        place_of(number, tiles_m, tiles_n, sizes.group, along_m, along_n);
+        if constexpr (together && !plan::rows_cut && !plan::columns_cut) {
+            int within;
+            int const first = divide<true>(number, sizes.group * tiles_n, by_strip, within) * sizes.group;
+            int const rows = min(tiles_m - first, sizes.group);
+            along_n = divide<true>(within, rows, rows == sizes.group ? by_rows : by_last_rows, along_m);
+            along_m += first;
+        } else {
+            place_of(number, tiles_m, tiles_n, sizes.group, along_m, along_n);
+        }
         if constexpr (plan::phase_tiles) {
             found.phase = along_m % a_maps;
             along_m /= a_maps;
@@ -145,6 +162,16 @@ struct Cta {
     }
 };
 
+// The inverse of what a lane is to divide by.
+CUTLASS_DEVICE unsigned inverse_of(Sizes const &sizes) {
+    int const lane = threadIdx.x % warp_lanes;
+    int by = lane == by_member ? sizes.tiles_m * sizes.tiles_n : lane == by_strip ? sizes.group * sizes.tiles_n : sizes.group;
+    if (lane == by_last_rows) by = sizes.tiles_m % sizes.group;
+#pragma unroll
+    for (int i = 0; i < plan::batch; ++i) by = lane == by_batch + i ? sizes.batch[i] : by;
+    return ~0u / max(by, 1);
+}
+
 CUTLASS_DEVICE Cta cta_of(Maps const &maps, Sizes const &sizes, char *memory) {
     int const rank = cluster_ctas > 1 ? cute::block_rank_in_cluster() : 0;
     constexpr int of_slice = plan::tile_m * plan::cluster_m * (plan::phase_tiles ? a_maps : 1);  // rows
@@ -166,7 +193,8 @@ CUTLASS_DEVICE Cta cta_of(Maps const &maps, Sizes const &sizes, char *memory) {
             int(blockIdx.x) / cluster_ctas,
             int(gridDim.x) / cluster_ctas,
             tiles,
-            (sizes.m + of_slice - 1) / of_slice};
+            (sizes.m + of_slice - 1) / of_slice,
+            inverse_of(sizes)};
 }
 
 // Brings a box by a map with so many axes of members, to all CTAs of a mask where they share it.

@@ -33,20 +33,34 @@ CUTLASS_DEVICE uint32_t kept_element(Kept const &kept, int eight, int half, int 
     return kept[4 * eight + 2 * half + i];
 }
 
-// Lays 8 rows side by side in shared memory, pair by pair.
+// Lays 8 rows side by side in shared memory, pair by pair. Rows begin at any word of a granule: of pairs that are a word,
+// each lane lays those of the same granule of its row at once, of this eight of columns or of the one before, since
+// eight rows' granules lie in different banks, and eight rows' words behind one another do not.
 template <int part, int buffer>
 CUTLASS_DEVICE void write_c(Cta const &cta, Held const &held, Accumulator const (&)[atoms], int group, int warp,
                             int lane) {
-    constexpr int half = part % plan::parts, pair = 2 * result_bytes;
+    constexpr int half = part % plan::parts, pair = 2 * result_bytes, eights = plan::tile_n / 8;
     Rows const rows = rows_of(cta, held.tile, first_row<part>(group, warp) + 8 * half);
     Kept const &kept = held.kept[part / plan::parts];
     int const row = lane / 4;
     uint32_t const staged = shared_address(buffer_of(cta, group, warp, buffer));
-    uint32_t const at = staged + laid_at(row, int(rows.at(row))) + lane % 4 * pair;
+    int const begin = laid_at(row, int(rows.at(row))) + lane % 4 * pair;
     __syncwarp();
+    if constexpr (pair == 4) {
+        int const first = row * store_pitch;
+        bool const next = begin - first >= granule;  // this eight's pair is in the row's next granule
+        uint32_t const at = staged + first + (begin - first) % granule;
 #pragma unroll
-    for (int eight = 0; eight < plan::tile_n / 8; ++eight) {
-        uint32_t const first = kept_element(kept, eight, half, 0), second = kept_element(kept, eight, half, 1);
-        lay_pair(at + eight * 4 * pair, first, second);
+        for (int number = 0; number <= eights; ++number) {
+            uint32_t const before = number ? kept_element(kept, number - 1, half, 0) : 0;
+            uint32_t const own = number < eights ? kept_element(kept, number, half, 0) : 0;
+            if (number ? number < eights || next : !next) lay_pair(at + number * granule, next ? before : own, 0);
+        }
+    } else {
+#pragma unroll
+        for (int eight = 0; eight < eights; ++eight) {
+            uint32_t const first = kept_element(kept, eight, half, 0), second = kept_element(kept, eight, half, 1);
+            lay_pair(staged + begin + eight * 4 * pair, first, second);
+        }
     }
 }

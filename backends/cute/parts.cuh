@@ -94,6 +94,16 @@ struct Tile {
     CUTLASS_DEVICE bool starts_late() const { return shift && first_k == 0; }
 };
 
+// Which of the numbers that places of tiles are divided by each lane of a warp has the inverse of.
+enum Divided { by_member, by_strip, by_rows, by_last_rows, by_batch };
+
+// A quotient, and what is left over: by the inverse 2^32 / by, rounded down, one too few at most for numbers below 2^31.
+CUTLASS_DEVICE int divided(int number, int by, unsigned inverse, int &rest) {
+    int const found = __umulhi(unsigned(number), inverse), left = number - found * by;
+    rest = left < by ? left : left - by;
+    return found + (left >= by);
+}
+
 // Where the tile of a number lies: `group` tiles along m, then along n, so that neighbours in time share operands.
 CUTLASS_DEVICE void place_of(int tile, int tiles_m, int tiles_n, int group, int &along_m, int &along_n) {
     int const strip = group * tiles_n;

@@ -197,7 +197,8 @@ def _tiles(op: k.Tiles, scope: Scope) -> Lines:
     lines = replace(scope, following=f"number + {step}").nested(op.body, head)
     yield next(lines)
     changes = any(isinstance(one, k.Phases) for one in op.body)
-    yield INDENT + f"Tile {'' if changes else 'const '}tile = cta.tile(number);"
+    together = "" if scope.role.one_thread else "<true>"
+    yield INDENT + f"Tile {'' if changes else 'const '}tile = cta.tile{together}(number);"
     yield from lines
 
 

@@ -6,7 +6,8 @@ constexpr int row_lanes = 8, rows_at_once = warp_lanes / row_lanes, row_bytes = 
 // From the beginning of a sector on, since L2 counts writes by sectors; that may be one granule more.
 constexpr int sector = 32, whole_granules = row_granules + (plan::lap ? 0 : 1);
 constexpr int row_spans = (whole_granules + row_lanes - 1) / row_lanes;  // granules of a row that a lane has
-constexpr int at_once = row_spans < 4 ? row_spans : 4;                   // such granules that are on their way
+constexpr int at_once = row_spans < 4 ? row_spans : 4;                     // such granules that are on their way
+constexpr int turns = plan::rows_together ? 8 / rows_at_once : 1;          // of lanes, through the rows of a part
 constexpr int tile_bytes = plan::tile_n * result_bytes, own_bytes = tile_bytes - plan::lap * result_bytes;
 constexpr int granule_eights = result_bytes == 1 ? 2 : 1;  // of columns, that hold a granule
 static_assert(tile_bytes >= granule, "ends of rows lie in their first and last granule");
@@ -30,31 +31,52 @@ CUTLASS_DEVICE void advance(Granule &one, uint32_t next, int late) {
     }
 }
 
-// The granules of rows that are C's and the tile's alone.
+// Granules of a row that a lane brings, which begin in shared memory and in C where they do in the row.
+struct Span {
+    int first, most, late;
+    uint32_t from;
+    unsigned long long to;
+    Span() = default;
+    CUTLASS_DEVICE Span(Rows const &rows, Own const &own, uint32_t staged, int row, int lane) {
+        unsigned long long const start = rows.at(row);
+        int const at = int(start), last = row < own.count ? own.last(at) : 0;
+        late = late_by(at);
+        most = max(last - granule, 0);
+        first = (last < granule ? -row_spans * row_bytes : own.first(at)) + lane % row_lanes * granule;
+        from = staged + laid_at(row, at) - late + first;
+        to = start + first;
+    }
+    CUTLASS_DEVICE bool whole(int span) const {
+        return span < row_spans && unsigned(first + span * row_bytes) <= unsigned(most);
+    }
+};
+
+// The granules of rows that are C's and the tile's alone: with registers to spare, of all eight rows at once.
 CUTLASS_DEVICE void store_granules(Rows const &rows, Own const &own, uint32_t staged, int lane) {
 #pragma unroll 1
-    for (int row = lane / row_lanes; row < own.count; row += rows_at_once) {
-        unsigned long long const start = rows.at(row);
-        int const at = int(start), late = late_by(at), last = own.last(at), most = max(last - granule, 0);
-        int const first = (last < granule ? -row_spans * row_bytes : own.first(at)) + lane % row_lanes * granule;
-        uint32_t const from = staged + laid_at(row, at) - late + first;
-        unsigned long long const to = start + first;
+    for (int row = 0; row < (turns > 1 ? 8 : own.count); row += turns * rows_at_once) {
+        Span spans[turns];
 #pragma unroll
-        for (int span = 0; span < row_spans; span += at_once) {
-            Granule found[at_once];
-            uint32_t next[at_once];
-            bool whole[at_once];
+        for (int turn = 0; turn < turns; ++turn) {
+            spans[turn] = Span(rows, own, staged, row + turn * rows_at_once + lane / row_lanes, lane);
+        }
 #pragma unroll
-            for (int i = 0; i < at_once; ++i) {
-                int const begin = (span + i) * row_bytes;
-                whole[i] = span + i < row_spans && unsigned(first + begin) <= unsigned(most);
-                if (whole[i]) found[i] = granule_at(from + begin);
-                if (whole[i] & late > 0) next[i] = element_at(from + begin + granule);
+        for (int first = 0; first < row_spans; first += at_once) {
+            Granule found[turns * at_once];
+            uint32_t next[turns * at_once];
+#pragma unroll
+            for (int i = 0; i < turns * at_once; ++i) {
+                Span const &of = spans[i / at_once];
+                int const span = first + i % at_once;
+                if (of.whole(span)) found[i] = granule_at(of.from + span * row_bytes);
+                if (of.whole(span) & of.late > 0) next[i] = element_at(of.from + span * row_bytes + granule);
             }
 #pragma unroll
-            for (int i = 0; i < at_once; ++i) {
-                advance(found[i], next[i], late);
-                if (whole[i]) store_granule(to + (span + i) * row_bytes, found[i]);
+            for (int i = 0; i < turns * at_once; ++i) {
+                Span const &of = spans[i / at_once];
+                int const span = first + i % at_once;
+                advance(found[i], next[i], of.late);
+                if (of.whole(span)) store_granule(of.to + span * row_bytes, found[i]);
             }
         }
     }

@@ -30,6 +30,10 @@ SPREAD = 8  # what the compiler may use beyond a prediction: asked where nothing
 SETS = 2  # of fragments, which take turns
 FRAGMENT = 4  # words of A of an instruction, a thread
 STEPS = ROW_BYTES // 32  # instructions along k of a k-tile
+TOGETHER = 24  # that consumers have to spare where granules of all eight rows of a part are on their way at once
+MORE = 15  # that they use then
+ROW_LANES, FEW_SPANS = 8, 3  # lanes that share a row's granules, and so many of each find registers of sums
+THREE = 3  # consumers, which store at the same time: with all rows at once slower, 1.01 to 1.09 of the time (an H200)
 WIDE_ROW = 384  # bytes of a tile's row of C of which each of eight lanes has four granules at once
 
 
@@ -216,8 +220,25 @@ def predicted(
     """
     work = Work.of(kernel, scaled=scaled)
     consumer = _used(work, result_bytes, kernel.overlapped > 0, kernel.warpgroups == 1, beside)
+    consumer += MORE * rows_together(kernel, result_bytes)
     taken, kept = (given - UNUSED for given in kernel.registers)
     return min(consumer, taken), min(int(of_producer(work, beside)), kept)
+
+
+def rows_together(kernel: ProductKernel, result_bytes: int) -> bool:
+    """Are granules of all eight rows of a part of C on their way at once, where threads store rows?
+
+    Few of them find registers among those of sums that were stored before, where no other tile's are held.
+
+    Args:
+        kernel: how a product is computed, and what registers its roles are given.
+        result_bytes: of an element of C.
+    """
+    granules = kernel.tile[1] * result_bytes // GRANULE_BYTES + (not kernel.lap)
+    few = granules <= FEW_SPANS * ROW_LANES and not kernel.overlapped
+    used = _used(Work.of(kernel, scaled=False), result_bytes, kernel.overlapped > 0, kernel.warpgroups == 1, BESIDE)
+    spare = used + TOGETHER <= kernel.registers[0] - UNUSED
+    return kernel.in_rows and kernel.warpgroups < THREE and (few or spare)
 
 
 def _used(work: Work, result_bytes: int, overlapped: bool, lone: bool, beside: Beside) -> int:
