@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from test_ptx_branches import persistent
@@ -18,6 +20,7 @@ from legalsat.analyses.ptx_machine.periods import Periods
 from legalsat.analyses.ptx_machine.program import Program, compile_kernel
 from legalsat.extract.check import ptx_turns, ptx_values
 from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
+from legalsat.extract.check.ptx_sweep import RUN_WORK, Sweep
 
 TEXTS = sorted((Path(__file__).parent / "data" / "ptx").glob("*.ptx"))
 
@@ -137,6 +140,15 @@ def test_launches_that_go_the_way_of_one_to_its_end_are_told_by_one_run() -> Non
     single = [shown(alone(tiles(), one, backwards=False)) for one in several]
     assert alike > {0}
     assert all(single[number] == single[0] for number in alike)
+
+
+def test_a_run_that_shares_its_beginning_may_be_longer_than_one_by_itself() -> None:
+    sweep = Sweep(tiles(), {}, {})
+    long: Any = SimpleNamespace(work=RUN_WORK + 1)
+    for limit, expected in ((RUN_WORK, long), (RUN_WORK - 1, None)):
+        sweep.ahead["long",] = long
+        assert sweep._made_ahead(("long",), limit) is expected
+        assert not sweep.ahead
 
 
 def test_a_fork_goes_on_without_the_run_it_was_made_of() -> None:

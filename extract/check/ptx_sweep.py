@@ -39,7 +39,7 @@ LONG = 1 << 20  # rounds that no run makes: it is cut when the states of its loo
 GREATEST_POWER = 12  # of two: parameters that make no difference up to there steer no loop
 WORK = 6_000_000  # instructions followed for one kernel, some seconds; what is not tried by then is not proven
 RUN_WORK = 500_000  # the same for one run
-ONE_RUN_WORK = WORK // 3  # the same for one run where all runs are alike: there are three of them
+ONE_RUN_WORK = WORK // 3  # the same where all runs are alike, there are three of them, or share what they follow
 MANY_WORK = 50_000  # the same for one of many tiles
 LONG_WORK = 100_000  # the same for one that is only to show how rounds grow
 MOST_FINDINGS = 20
@@ -191,12 +191,15 @@ class Sweep:
         return replace(known, run=run)
 
     def _made_ahead(self, name: tuple[object, ...], limit: int) -> Run | None:
-        """Return a run that was made together with others, after it has gone on if it waits; None for none so short."""
+        """Return a run that was made together with others, after it has gone on if it waits; None for none so short.
+
+        One that is wanted to its end has come to it, however long it is: what it shares with others was followed once.
+        """
         waiting = self.later.get(name)
         if waiting is not None:
             waiting()
         found = self.ahead.pop(name, None)
-        return found if found is not None and found.work <= limit else None
+        return found if found is not None and (found.work <= limit or limit == RUN_WORK) else None
 
     def turned_round(self, number: int) -> bool:
         """Does a sweep make its n-th run backwards? Most counts of rounds are, of other runs every other one is."""

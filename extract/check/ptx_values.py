@@ -16,6 +16,7 @@ from legalsat.extract.check.ptx_sweep import (
     GREATEST_POWER,
     LEAST_ROUNDS,
     MANY_WORK,
+    ONE_RUN_WORK,
     SLACK,
     SPREAD,
     Sweep,
@@ -26,6 +27,7 @@ from legalsat.logic import round_up
 
 PAIRED = (0, 1, 3)
 _BEFORE, _MOST_LIKELY = 3, 24  # rounds before a ring's state repeats, and the most that are begun before it is known
+_TOGETHER = 48  # counts of rounds that are run together: each of the runs is held until it is asked for
 _FURTHER = 3  # rounds that are tried where a loop comes to a comparison in the last few alone
 MOST_STAY = 24  # blocks that stay where there is room
 LATER = 4  # tiles before a block that is a later one
@@ -229,8 +231,11 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
         some, most = {**once, **room}, len(room) and MOST_STAY
         sweep.turned = True
         rounds = _rounds_to_try(sweep, name, step, some, base | room, [o for o in main if o != name], most)
-        run_ahead(sweep, ({**base, name: sweep.more(name, step, number)} for number in rounds))
-        for number in [*rounds, *range(max(rounds) + 1, max(rounds) + _FURTHER + 1)]:
+        at_once = -(-len(rounds) // -(-len(rounds) // _TOGETHER))
+        for place, number in enumerate([*rounds, *range(max(rounds) + 1, max(rounds) + _FURTHER + 1)]):
+            if not place % at_once:
+                several = rounds[place : place + at_once]
+                run_ahead(sweep, ({**base, name: sweep.more(name, step, one)} for one in several), ONE_RUN_WORK)
             if number > max(rounds) and not tells_too_little(sweep, name):
                 break
             # A loop around this one need not run often for each of its counts; pairs come below.
