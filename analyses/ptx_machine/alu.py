@@ -441,7 +441,7 @@ def _arithmetic(parts: tuple[str, ...], table: str) -> Work | None:
     if base == "mul" and parts[-1] == "f32" and _PLAIN_PRODUCT.issuperset(parts):
         return _float_product
     if kind is None:
-        return None
+        return (lambda a: a) if base == "mov" and parts[-1] in {"f32", "f64"} else None
     letter, bits = kind
     if letter == "p":
         return _of_predicates(base)
@@ -473,11 +473,26 @@ def _arithmetic(parts: tuple[str, ...], table: str) -> Work | None:
         "abs": lambda: lambda a: None if a is None else _wrapped(abs(signed(a, bits)), bits),
         "popc": lambda: lambda a: a.bit_count() if isinstance(a, int) else None,
         "clz": lambda: lambda a: bits - a.bit_length() if isinstance(a, int) else None,
+        "brev": lambda: lambda a: int(f"{a:0{bits}b}"[::-1], 2) if isinstance(a, int) else None,
+        "bfind": lambda: _found_bit(letter, bits, "shiftamt" in parts),
         "cvt": lambda: _converted(parts),
         "mapa": lambda: _mapped,
         "getctarank": lambda: lambda a: None if a is None else a >> _shift(a, RANK_BIT),
     }
     return others[base]() if base in others else None
+
+
+def _found_bit(letter: str, bits: int, shift: bool) -> Work | None:
+    """Return what finds the highest bit that is set, or by how much to shift for it to be the highest of all."""
+    if letter == "s":
+        return None
+
+    def work(a: Value) -> Value:
+        if not isinstance(a, int):
+            return None
+        return FULL if not a else bits - a.bit_length() if shift else a.bit_length() - 1
+
+    return work
 
 
 _WIDENED = {("cvt", "f32", "f16"), ("cvt", "f32", "bf16")}

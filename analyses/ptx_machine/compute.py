@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction, results_of, vector
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import (
@@ -66,8 +67,23 @@ def compute(program: Any, i: Instruction) -> Operation:
     once = guard[0] >= 0 and results[0] in program.written_once
     result = _Result(place, second, guard, line, predicate, once)
     if len(sources) == 2 and (short := quick(parts)) is not None:
-        return _of_two(short, remembered_of_two(work, program.kept), sources, result)
-    return _worked(work, base in {"mov", "cvta"}, sources, result, program.kept)
+        found = _of_two(short, remembered_of_two(work, program.kept), sources, result)
+    else:
+        found = _worked(work, base in {"mov", "cvta"}, sources, result, program.kept)
+    return _for_all_lanes(found, place, line) if id(i) in program.roles.tables.lanewise else found
+
+
+def _for_all_lanes(inner: Operation, place: int, line: int) -> Operation:
+    """Return a comparison of what lanes have read for themselves, by which a warp goes one way as a whole."""
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        signal = inner(run, warp, part)
+        held = part.registers[place]
+        if held is not None and held & part.mask not in {0, part.mask}:
+            raise Undecided(line, "lanes of a warp go different ways by what each has read in memory")
+        return signal
+
+    return operation
 
 
 class _Result(NamedTuple):

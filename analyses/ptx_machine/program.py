@@ -34,6 +34,7 @@ from legalsat.analyses.ptx_machine.alu import FULL, LANES, LEAST_HELD, Value
 from legalsat.analyses.ptx_machine.flow import control_of, is_choice, without
 from legalsat.analyses.ptx_machine.launches.alike import Alike
 from legalsat.analyses.ptx_machine.launches.conditions import Conditions
+from legalsat.analyses.ptx_machine.launches.records import FIELD
 from legalsat.analyses.ptx_machine.launches.roles import Roles, maps_of, roles_of
 from legalsat.analyses.ptx_machine.launches.watch import Watch, watching
 from legalsat.analyses.ptx_machine.machine import (
@@ -154,6 +155,7 @@ class Program:
     spread: set[str] = field(default_factory=set)
     tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
     _pointers: dict[str, int | None] = field(default_factory=dict)
+    _decided: dict[bool, tuple[int, frozenset[str]]] = field(default_factory=dict)
     _beginnings: dict[tuple[int, int], list[Value]] = field(default_factory=dict)
     cases: set[tuple[int, int]] = field(default_factory=set)
     covered: dict[int, int] = field(default_factory=dict)
@@ -377,17 +379,25 @@ class Program:
         """What tells launches apart."""
         return Alike(self)
 
-    @cached_property
+    @property
     def decisive(self) -> frozenset[str]:
-        """Parameters and special registers on which a condition or a table of branches depends."""
-        listed = [w.condition.keys for w in self.watches if w.needed] + [keys for _, keys in self.tables.values()]
-        return frozenset().union(*listed)
+        """Parameters and special registers on which a condition or a table of branches depends, as runs have shown."""
+        return self._deciding(effective=False)
 
-    @cached_property
+    @property
     def looping(self) -> frozenset[str]:
         """Those of `decisive` that may steer a loop in which something happens, and not only what becomes of sums."""
-        effects = (w.condition.keys for w in self.watches if w.needed and w.effective)
-        return frozenset().union(*effects, *(keys for _, keys in self.tables.values()))
+        return self._deciding(effective=True)
+
+    def _deciding(self, *, effective: bool) -> frozenset[str]:
+        """Return them; what is stored in shared memory decides what has read it, and more runs may show more of that."""
+        held = self._decided.get(effective)
+        if held is None or held[0] != len(self.flows):
+            keys = self.conditions.keys_now
+            listed = [keys(w.condition) for w in self.watches if w.needed and (w.effective or not effective)]
+            found = frozenset().union(*listed, *(keys for _, keys in self.tables.values()))
+            held = self._decided[effective] = len(self.flows), found
+        return held[1]
 
     def bits(self, key: str) -> int:
         """Return the bits of a parameter's type, 32 of a special register."""
@@ -412,8 +422,9 @@ class Program:
 
     def _pointer(self, key: str) -> int | None:
         if key.startswith("["):  # one that lies where another one points to
-            begin = self.pointer(key[1:-1])
-            return None if begin is None else begin + (POINTER // 2 >> key.count("[") - 1)
+            outer, _, at = key.rpartition("]")
+            begin = self.pointer(outer[1:])
+            return None if begin is None else begin + (POINTER // 2 >> key.count("[") - 1) + int(at or 0) * FIELD
         name, _, offset = key.partition("+")
         for index, parameter in enumerate(self.kernel.parameters):
             if parameter.name == name and (parameter.type.endswith("64") or parameter.bytes):

@@ -528,11 +528,14 @@ def _load_of_global(program: Any, i: Instruction, places: list[tuple[int, int]],
 def _load_word(program: Any, i: Instruction, places: list[tuple[int, int]], each: int) -> Operation:
     line, guard, pointer = i.line, guard_of(program, i), program.roles.words[id(i)]
     base, offset = program.address(i.operands[1], line)
-    program.steering.add(data.name_of(pointer))
+    program.steering.update(program.roles.names[id(i)])
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         begin = part.registers[base]
-        address = begin + offset if isinstance(begin, int) else None
+        if isinstance(begin, np.ndarray):  # of lanes that are elsewhere nothing is known
+            lanes = lanes_of(part.mask)
+            begin = np.where(lanes, begin, begin[lanes][0]).astype(np.int64)
+        address = None if begin is None else begin + offset
         for j, to in places:
             assign(part, to, data.word(program, run.parameters, pointer, address, j, each), guard, line)
         return None

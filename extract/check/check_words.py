@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from legalsat.analyses.ptx.findings import Finding
+from legalsat.analyses.ptx_machine.launches.records import RECORDS
 from legalsat.analyses.ptx_machine.tickets import TICKETS
 from legalsat.diagnostics import Diagnostic
 from legalsat.extract.check.check_ptx import KernelCheck
@@ -29,13 +30,15 @@ def assumptions_of(kernel: KernelCheck) -> tuple[str, ...]:
     shape = " x ".join(map(str, kernel.cluster)) if kernel.cluster is not None else ""
     cluster = [f"clusters have {shape} CTAs, which the text does not say"] if shape else []
     boxes = [f"a box of map {_map(kernel, name)} has {size} bytes" for name, size in kernel.assumed.items()]
-    words = [name[1:-1] for name in kernel.parameters if name.startswith("[")]
+    words = sorted({name.rpartition("]")[0][1:] for name in kernel.parameters if name.startswith("[")})
     codes = ", ".join(sorted({code_of(one) for one in kernel.warnings}))
     forgiven = [f"hardware does without what {codes} ask{'s' * (',' not in codes)} for"] if codes else []
     steady = [f"the words at {told(kernel.name, one)} stay as they are while the kernel runs" for one in words]
+    alike = "records of the tables are alike, grow with their numbers, or hold one or two times the same or nothing"
+    tables = [f"{alike}, which stands for all that a launch has there"] * (RECORDS in kernel.parameters)
     drawn = ["counters from which blocks draw begin at 0, and nobody sets them back meanwhile"]
     drawn *= TICKETS in kernel.parameters
-    return (*map(str, kernel.conditions), *block, *cluster, *boxes, *steady, *drawn, *forgiven)
+    return (*map(str, kernel.conditions), *block, *cluster, *boxes, *steady, *tables, *drawn, *forgiven)
 
 
 def _map(kernel: KernelCheck, name: str) -> str:

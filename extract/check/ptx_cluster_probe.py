@@ -37,10 +37,12 @@ class Shown:
 def shown_by_one(program: Program, fixed: Values, boxes: dict[str, int]) -> Shown:
     """Return what a launch with some work for each CTA shows of the cluster that a program is compiled for."""
     sweep = Sweep(program, fixed, dict(boxes))
+    dividing = program.roles.dividing
     values = {
-        name: 0 if name.startswith("%") else round_up(max(program.ranks, one_of(program, name)), program.multiple(name))
+        name: dividing[name] if name in dividing
+        else 0 if name.startswith("%") else round_up(max(program.ranks, one_of(program, name)), program.multiple(name))
         for name in steering(program, fixed)
-    }
+    }  # fmt: skip
     try:
         known = sweep.run(values, WORK)
     except Undecided:

@@ -20,7 +20,7 @@ from legalsat.extract.check.ptx_failure import Failure, Values
 from legalsat.extract.check.ptx_known import key_of
 from legalsat.extract.check.ptx_relations import Relation, relation_of
 from legalsat.extract.check.ptx_sweep import MANY_WORK, Sweep
-from legalsat.extract.check.ptx_values import find_steps, sweep_all
+from legalsat.extract.check.ptx_values import find_steps, least_of, sweep_all
 from legalsat.logic import round_up
 
 MOST = 4096  # that a least value may be, or
@@ -87,6 +87,51 @@ def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
 
 
 def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
+    shared = _shared_out(first)
+    if shared:
+        first = Sweep(first.program, first.fixed, dict(first.boxes), first.most - first.work, known=first.known)
+        first.least = {name: one.least for name, one in shared.items() if one.least}
+        first.whole = {name: one.multiple for name, one in shared.items() if one.multiple > 1}
+        first.program.roles.multiples.update(first.whole)
+        sweep, conditions = _by_the_least(first)
+        return sweep, (*(one for name, one in shared.items() if all(name != c.name for c in conditions)), *conditions)
+    return _by_the_least(first)
+
+
+def _shared_out(first: Sweep) -> dict[str, Precondition]:
+    """Return what parameters must be for each CTA of a cluster to get as much of what tables say as the others.
+
+    Where it hangs when all of them are the least there are, and is right when all are as many as the CTAs, those that
+    cannot be less are multiples of that if they steer a loop, or at least so many.
+    """
+    program = first.program
+    if program.ranks == 1 or not program.roles.tables.steering(program.steering):
+        return {}
+    sweep = Sweep(program, first.fixed, dict(first.boxes), first.most, known=first.known)
+    ones = least_of(sweep)
+    search = _Search(sweep, dict(sweep.boxes), sweep.most)
+    sweep.shown(ones)
+    wrong = _wrong(sweep, ones)
+    others = program.roles.dividing.keys() | program.roles.floats
+    names = [n for n in ones if not n.startswith(("%", "[")) and not program.is_pointer(n) and n not in others]
+    raised = {n: round_up(max(ones[n], program.ranks), program.multiple(n)) for n in names}
+    found: dict[str, Precondition] = {}
+    if wrong is not None and wrong.hangs and search.is_right({**ones, **raised}):
+        looping = program.looping
+        for name in sorted(names, key=lambda n: n in looping):
+            less = {**raised, name: ones[name]}
+            if less != raised and search.is_right({**ones, **less}):
+                raised = less
+        kept = {name for name in names if raised[name] != ones[name]}
+        for name in kept:
+            least, multiple = (0, program.ranks) if name in looping else (program.ranks, 1)
+            found[name] = Precondition(name, least, wrong.line, wrong.reason, multiple)
+    first.work, first.runs = sweep.work + search.work, sweep.runs + search.runs
+    program.forget()
+    return found
+
+
+def _by_the_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     ones = find_steps(first)
     failing = _wrong_at_once(first, ones)
     if not failing:
@@ -101,16 +146,19 @@ def _from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     program.forget()  # what a search takes is no part of any sweep
     work, runs = first.work + search.work, first.runs + search.runs
     sweep = Sweep(program, first.fixed, dict(first.boxes), first.most - work, known=first.known)
+    sweep.whole, sweep.least = first.whole, first.least
     if shared or least:
-        sweep.whole = {name: one.multiple for name, one in shared.items()}
-        sweep.least = {name: one.least for name, one in least.items()}
+        sweep.whole = first.whole | {name: one.multiple for name, one in shared.items()}
+        sweep.least = first.least | {name: one.least for name, one in least.items()}
         sweep.excused, sweep.earlier, sweep.number = taken, earlier, first.number + 1
         program.roles.multiples.update(sweep.whole)
     sweep, conditions = _from(sweep)
     sweep.work, sweep.runs = sweep.work + work, sweep.runs + runs
     if any(one.least > most_of(sweep, name) for name, one in least.items()):  # none that is small, as is seen by now
         program.forget()
-        return _from(Sweep(program, first.fixed, dict(first.boxes), first.most - sweep.work, known=first.known))
+        again = Sweep(program, first.fixed, dict(first.boxes), first.most - sweep.work, known=first.known)
+        again.whole, again.least = first.whole, first.least
+        return _from(again)
     raised = {one.name for one in conditions}
     return sweep, (*shared.values(), *(one for one in least.values() if one.name not in raised), *conditions)
 
@@ -319,11 +367,11 @@ class _Search:
             if not uneven or not uneven[0].hangs or not all(one.of_nothing or one in uneven for one in listed):
                 continue
             many = {**uneven[0].values, name: _MANY * multiple + step}
-            if self._right(many) or key_of(many) in self.unended:
+            if self.is_right(many) or key_of(many) in self.unended:
                 continue  # it is that some have none, or that is not known
             whole = [{**one.values, name: round_up(one.values[name], multiple)} for one in uneven]
             line, reason = uneven[0].line, uneven[0].reason
-            if all(map(self._right, whole[:_PROBES])) and self._comes_to(line, whole[_PROBES:][-_PROBES:]):
+            if all(map(self.is_right, whole[:_PROBES])) and self._comes_to(line, whole[_PROBES:][-_PROBES:]):
                 return {name: Precondition(name, 0, line, reason, multiple)}
         return {}
 
@@ -336,14 +384,16 @@ class _Search:
             return {}
         # Where it is kept to, the same place is come to, and all is right: else it is what such launches alone do.
         kept = [{**one, found.most: found.needed(one)} for one in wrong]
-        if not all(map(self._right, kept[:_PROBES])) or not self._comes_to(first.line, kept[_PROBES:][-_PROBES:]):
+        if not all(map(self.is_right, kept[:_PROBES])) or not self._comes_to(first.line, kept[_PROBES:][-_PROBES:]):
             return {}
         return {found.counted: Precondition(found.counted, 0, first.line, first.reason, relation=found)}
 
     def _comes_to(self, line: int, more: list[Values]) -> bool:
         """Does a launch that is right come to an operation, one of those that were tried or one of a few more?"""
         places = {at for at, one in self.sweep.program.covered.items() if one == line}
-        return not places or any(places & self._reached for values in [{}, *more] if not values or self._right(values))
+        return not places or any(
+            places & self._reached for values in [{}, *more] if not values or self.is_right(values)
+        )
 
     def preconditions(self, known: dict[str, Precondition]) -> dict[str, Precondition]:
         """Return preconditions that leave out every run that went wrong; none where there are no such."""
@@ -385,9 +435,9 @@ class _Search:
             # How large a round is may not be known, where somebody hangs before there is a second one.
             rounds = range(step or 1, one.least, step or 1)
             less = {one.least * part // _PARTS for part in range(1, _PARTS)} - {0}
-            if any(self._right({**ones, name: n}) for n in sorted({*rounds, *less})):
+            if any(self.is_right({**ones, name: n}) for n in sorted({*rounds, *less})):
                 return {}
-            if two and any(self._right({**ones, **two, name: n}) for n in rounds):
+            if two and any(self.is_right({**ones, **two, name: n}) for n in rounds):
                 return {}
         return found
 
@@ -400,15 +450,16 @@ class _Search:
         """Return the least values of some parameters from which a run is right; None where it never is."""
         values = failure.values
         names = [n for n in values if n in self.sweep.program.decisive and not n.startswith("%")]
-        names = [n for n in names if not self.sweep.program.is_pointer(n)]
+        others = self.sweep.program.roles.dividing
+        names = [n for n in names if n not in others and not self.sweep.program.is_pointer(n)]
         names.sort(key=lambda n: not self.sweep.steps.get(n))  # counts of rounds before all else
         for name in (n for n in values if values[n] == 0 and self.sweep.program.is_pointer(n)):
             pointer = self.sweep.program.pointer(name)
-            if pointer is not None and self._right({**values, name: pointer}):
+            if pointer is not None and self.is_right({**values, name: pointer}):
                 return {name: 1}
         for chosen in self._chosen(values, names):
             for guessed in self._guesses(values, chosen):
-                if self._right({**values, **guessed}):
+                if self.is_right({**values, **guessed}):
                     guess = self._needed(values, guessed)
                     for name in guess:
                         guess[name] = self._lowest(guess[name], values[name], self._at(values, guess, name))
@@ -455,17 +506,17 @@ class _Search:
         names = list(guess)
         for half in (names[: len(names) // 2], names[len(names) // 2 :]) if len(names) > _FEW else ():
             fewer = {name: guess[name] for name in half}
-            if self._right({**values, **fewer}):
+            if self.is_right({**values, **fewer}):
                 return self._needed(values, fewer)
         return guess
 
     def _right_before(self, values: Values, raised: Values, name: str) -> bool:
         """Is a run right with less than the least value that was found, half or three quarters of it?"""
         less = (raised[name] * quarters // 4 for quarters in (2, 3))
-        return any(one > values[name] and self._right({**values, **raised, name: one}) for one in less)
+        return any(one > values[name] and self.is_right({**values, **raised, name: one}) for one in less)
 
     def _at(self, values: Values, raised: Values, name: str) -> Callable[[int], bool]:
-        return lambda value: self._right({**values, **raised, name: value})
+        return lambda value: self.is_right({**values, **raised, name: value})
 
     def _guesses(self, values: Values, names: list[str]) -> Iterator[Values]:
         """Yield greater and greater values of some parameters, up to the most that a condition may ask for."""
@@ -507,7 +558,7 @@ class _Search:
         )
         return all(tried in wrong for tried in smaller)
 
-    def _right(self, values: Values) -> bool:
+    def is_right(self, values: Values) -> bool:
         """Does a run with these values keep the contract to its end?"""
         key = key_of(values)
         if key not in self._known:

@@ -74,6 +74,8 @@ class Sweep:
         made: runs that lack the bytes of boxes, by values.
         most_blocks: the greatest numbers of blocks that are spoken of, by axis, with lines of what turns beyond.
         unseen: parameters of which it is not known whether they steer a loop, as all runs that tell are too long.
+        looping: parameters of which it was looked for a step, as they may steer a loop.
+        beside: parameters that are added to what a table holds, and do what that does, which are left as they are.
         factors: parameters of which the kernel sees but their product with another one, which are left as they are.
     """
 
@@ -109,6 +111,8 @@ class Sweep:
     counts_of: Values = field(default_factory=dict)
     most_blocks: dict[str, tuple[int, int]] = field(default_factory=dict)
     unseen: set[str] = field(default_factory=set)
+    looping: set[str] = field(default_factory=set)
+    beside: set[str] = field(default_factory=set)
     factors: set[str] = field(default_factory=set)
     empty: dict[int, set[int]] = field(default_factory=dict)
     first: bool = False

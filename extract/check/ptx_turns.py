@@ -210,7 +210,9 @@ def with_room(sweep: Sweep, base: Values, keys: Set[str], rounds: int = ROOM_ROU
     room = {
         name: round_up(max(min(ROOM, rounds * (sweep.steps.get(name) or ROOM)), value), program.multiple(name))
         for name, value in base.items()
-        if name in program.decisive and name not in keys | sweep.factors and not name.startswith(("%", "["))
+        if name in program.decisive
+        and name not in keys | sweep.factors | program.roles.dividing.keys()
+        and not name.startswith(("%", "["))
     }
     return {**base, **{name: value for name, value in room.items() if not program.is_pointer(name)}}
 

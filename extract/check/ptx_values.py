@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations, product
+from typing import Any
 
 from legalsat.analyses.ptx_machine.launches.alike import Told
 from legalsat.analyses.ptx_machine.launches.data import BY_TURNS, CANCELLED
+from legalsat.analyses.ptx_machine.launches.records import PATTERNS, RECORDS
 from legalsat.analyses.ptx_machine.program import Program
 from legalsat.analyses.ptx_machine.tickets import GAPS, TICKETS
 from legalsat.extract.check.ptx_ahead import run_ahead, run_long_ahead
@@ -44,27 +46,35 @@ _LONG_NUMBERS = {"u64", "s64", "b64"}
 def find_steps(sweep: Sweep) -> Values:
     """Find by how much parameters must grow for loops to run once more; return the least values of all."""
     program = sweep.program
-    names = steering(program, sweep.fixed)
-    ones = {n: sweep.least.get(n, 0 if n.startswith("%") else one_of(program, n)) for n in names}
-    looping = program.looping
-    ones = _launched(sweep, ones)
-    alone, tried = sweep.shown(ones), [name for name in names if name in looping]
-    if alone is not None and len(tried) >= MANY:  # most make no difference, so that these launches go the same way
-        run_ahead(sweep, (values for name in tried for values in probes(sweep, name, ones)), alone.work + SLACK)
-    sweep.steps = {name: step_of(sweep, name, ones) if name in looping and not sweep.late else 0 for name in names}
+    ones = _launched(sweep, least_of(sweep))
+    names = list(ones)
+    alone, sweep.steps = sweep.shown(ones), dict.fromkeys(names, 0)
+    sweep.looping = set()
+    while tried := [n for n in names if n in program.looping - sweep.looping - program.roles.dividing.keys()]:
+        sweep.looping.update(tried)
+        if alone is not None and len(tried) >= MANY:  # most make no difference, so that these launches go the same way
+            run_ahead(sweep, (values for name in tried for values in probes(sweep, name, ones)), alone.work + SLACK)
+        sweep.steps |= {name: step_of(sweep, name, ones) if not sweep.late else 0 for name in tried}
     return ones
+
+
+def least_of(sweep: Sweep) -> Values:
+    """Return the least values of all that may be swept which make sense and are something."""
+    names = steering(sweep.program, sweep.fixed)
+    return {n: sweep.least.get(n, 0 if n.startswith("%") else one_of(sweep.program, n)) for n in names}
 
 
 def sweep_all(sweep: Sweep) -> None:
     """Run a kernel for all values that tell, the telling ones first."""
     program = sweep.program
     ones = find_steps(sweep)
-    names, steps, looping = list(ones), sweep.steps, program.looping
+    names, steps, looping = list(ones), sweep.steps, sweep.looping
     rooms = _rooms(sweep, ones, names)
     idle = [name for name in names if name in looping and not steps[name] and not name.startswith("%")]
     grid = {name: LATER * step for name, step in steps.items() if step and name.startswith("%")}
     sweep.factors = _factors(sweep, ones)  # what another one does with these, that one does alone
-    steps |= dict.fromkeys(sweep.factors, 0)
+    sweep.beside = _beside_tables(sweep, ones)
+    steps |= dict.fromkeys([*sweep.factors, *sweep.beside], 0)
     # None steers a loop where there is no tile, as of rows or columns.
     if len(idle) > 1 or (idle and any(steps.values())):
         _find_tiles(sweep, ones, idle, grid)
@@ -90,13 +100,48 @@ def sweep_all(sweep: Sweep) -> None:
         for gap, more in product(GAPS if TICKETS in program.decisive else (), longer):
             if not sweep.late:
                 sweep.shown({**bases[0], TICKETS: gap, **more})
+        _unlike_records(sweep, bases[0], longer)
     elif all(one.of_nothing for one in sweep.failing):  # a sweep without such follows, and has no null pointers either
         switch(sweep, bases[0], looped, 1)
     sweep.say_what_was_left_out()
+    for name in sorted(program.looping.intersection(names) - looping - program.roles.dividing.keys()):
+        reason = f"{name} decides how often a loop runs, by what threads store in shared memory, and is not swept"
+        sweep.unproven[program.kernel.line, reason] = None
     if program.bounds.reason:
         sweep.unproven[0, program.bounds.reason] = None
     if sweep.work > sweep.most:
         sweep.unproven[0, f"not all values of parameters are tried within {sweep.most} instructions"] = None
+
+
+def _beside_tables(sweep: Sweep, ones: Values) -> set[str]:
+    """Return parameters of which three rounds do what three of a table's field do: they are added to it, or round it.
+
+    Together they would make many rounds, where the field alone makes all that there are.
+    """
+    program = sweep.program
+    if not program.roles.tables.steering(program.steering):
+        return set()
+    seen: dict[str, Any] = {}
+    for name, step in sweep.steps.items():
+        if step and not sweep.late:
+            shown = sweep.shown({**ones, name: sweep.more(name, step, 3)}, MANY_WORK)
+            seen[name] = None if shown is None else shown.visits
+    fields = [visits for name, visits in seen.items() if name.startswith("[") and visits is not None]
+    return {n for n, visits in seen.items() if not n.startswith(("[", "%")) and visits in fields}
+
+
+def _unlike_records(sweep: Sweep, base: Values, longer: list[Values]) -> None:
+    """Run with tables in memory of which records differ, or hold nothing; what goes wrong is left open.
+
+    Nobody says which tables a launch has, so that these may be none.
+    """
+    tables = sweep.program.roles.tables.steering(sweep.program.steering)
+    for name in sorted(sweep.beside):
+        if not sweep.late:
+            sweep.shown({**base, name: base[name] + sweep.program.multiple(name)})
+    for pattern, more in product(PATTERNS if tables else (), longer):
+        if not sweep.late:
+            sweep.shown({**base, RECORDS: pattern, **more})
 
 
 def _launched(sweep: Sweep, ones: Values) -> Values:
@@ -117,7 +162,8 @@ def _launched(sweep: Sweep, ones: Values) -> Values:
 
 def one_of(program: Program, name: str) -> int:
     """Return the bits of the least value of a parameter that makes sense and is something: 1.0 of a factor."""
-    return _ONE if name in program.roles.floats else program.multiple(name)
+    roles = program.roles
+    return roles.dividing[name] if name in roles.dividing else _ONE if name in roles.floats else program.multiple(name)
 
 
 def _find_tiles(sweep: Sweep, ones: Values, idle: list[str], grid: Values) -> None:

@@ -20,8 +20,9 @@ from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of
 from legalsat.analyses.ptx_machine import copies, units
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, DividesByZero, Value
-from legalsat.analyses.ptx_machine.launches.data import CANCELLED, name_of
+from legalsat.analyses.ptx_machine.launches.data import CANCELLED
 from legalsat.analyses.ptx_machine.launches.loads import keys_of_load
+from legalsat.analyses.ptx_machine.launches.records import RECORDS
 from legalsat.analyses.ptx_machine.machine import Operation, Part
 from legalsat.analyses.ptx_machine.order import BRANCHES
 from legalsat.analyses.ptx_machine.slice import LANE_OPERATIONS, touches
@@ -131,7 +132,8 @@ class Alike:
             return []
         pointer = self.program.roles.words.get(id(i))
         if pointer is not None:
-            return [pointer, name_of(pointer)]
+            roles = self.program.roles
+            return [pointer, *roles.names[id(i)], *([RECORDS] if pointer in roles.tables.records else ())]
         return keys_of_load(i) if units.space_of(i) == "param" else []
 
     @cached_property

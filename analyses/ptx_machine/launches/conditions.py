@@ -73,7 +73,7 @@ class Conditions:
 
     def __init__(self, program: Any) -> None:
         self.program = program
-        self._narrowed = False
+        self._followed = -1  # how many pairs of stores and loads `depends` knows of
         self._left = self._given = 0
         self._budget = SEARCHES * BUDGET  # of all searches; of one, what is given and left
         self._loops: set[str] | None = None
@@ -89,8 +89,8 @@ class Conditions:
 
     def keys_now(self, condition: Condition) -> frozenset[str]:
         """Return what a condition depends on, as far as runs have shown which stores reach which loads."""
-        if self.program.words and not self._narrowed:
-            self.depends, self._narrowed = self._depends(self.program.flows), True
+        if self.program.words and self._followed != len(self.program.flows):
+            self.depends, self._followed = self._depends(self.program.flows), len(self.program.flows)
         return self.depends.get(condition.name, frozenset()) & condition.keys
 
     def _depends(self, flows: Set[tuple[int, int]] | None = None) -> dict[str, frozenset[str]]:  # noqa: PLR0912
@@ -140,8 +140,7 @@ class Conditions:
 
     def _word(self, i: Instruction) -> frozenset[str]:
         """Return the words in memory that a load takes, if they are as good as parameters."""
-        pointer = self.program.roles.words.get(id(i))
-        return frozenset({data.name_of(pointer)}) if pointer is not None else frozenset()
+        return frozenset(self.program.roles.names.get(id(i), ()))
 
     def _of(self, name: str) -> frozenset[str]:
         return tried.of_grid(name) or self.depends.get(name, frozenset())
@@ -308,8 +307,8 @@ class Conditions:
         readers: dict[str, list[Instruction]] = {}
         for i in self.program.chosen:
             if i.base == "ld" and (units.space_of(i) == "param" or id(i) in self.program.roles.words):
-                keys = [*self._word(i)] or keys_of_load(i)
-                for name, key in zip(results_of(i), keys * (1 if len(keys) > 1 else len(results_of(i))), strict=False):
+                words = self.program.roles.names.get(id(i))
+                for name, key in zip(vector(i.operands[0]), words or keys_of_load(i), strict=False):
                     holds.setdefault(key, set()).add(name)
             for name in {n for one in (*i.operands[1:], i.guard) for n in names_in(one)}:
                 readers.setdefault(name, []).append(i)
@@ -568,7 +567,7 @@ class Conditions:
     ) -> Value:
         found = ADDRESS.fullmatch(i.operands[1])
         begin = self._value(found[1], values, warp, held, depth) if found else None
-        if found is None or not isinstance(begin, int):
+        if found is None or begin is None:
             return None
         size = width_of(i) // len(vector(i.operands[0]))
         pointer = self.program.roles.words[id(i)]

@@ -14,8 +14,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of, vector
-from legalsat.analyses.ptx_machine.alu import Value
+from legalsat.analyses.ptx_machine.alu import Value, even
+from legalsat.analyses.ptx_machine.launches.records import APART, RECORDS, Tables, of_record
 
 BY_TURNS = (-(1 << 60), 1 - (1 << 60))
 _POINTER = 8  # bytes
@@ -26,11 +29,14 @@ _ONE_LANE = frozenset({"%tid.x", "%tid.y", "%tid.z", "%laneid", "%warpid"})
 _BY_LANES = frozenset({"elect", "vote", "activemask", "match", "redux", "atom", "ldmatrix", "mbarrier"})
 
 
-def shared_loads(instructions: Sequence[Instruction]) -> list[tuple[Instruction, str]]:
-    """Return loads of a word that all threads of a block take from one address, with the register that holds it."""
+def word_loads(instructions: Sequence[Instruction]) -> tuple[list[tuple[Instruction, str]], dict[int, str]]:
+    """Return loads of words in global memory, with the register that holds the address.
+
+    Those, by identity, that not all threads of a block take from one address come again, with that register.
+    """
     listed = [(i, (names_in(i.operands[1]) or ("",))[0]) for i in instructions if _loads(i)]
     apart = _differs(instructions) if listed else set()
-    return [(i, name) for i, name in listed if name not in apart]
+    return listed, {id(i): name for i, name in listed if name in apart}
 
 
 def words_of(
@@ -94,11 +100,14 @@ def word(program: Any, values: Mapping[str, int], pointer: str, address: Value, 
         program: the kernel.
         values: of its parameters.
         pointer: the parameter from which the address is reached.
-        address: of the first word.
+        address: of the first word; of each lane, where it is a table's.
         at: which one.
         size: in bytes.
     """
-    begin, name = program.pointer(pointer), name_of(pointer)
+    tables, begin = program.roles.tables, program.pointer(pointer)
+    if pointer in tables.records:
+        return None if address is None or begin is None else _field(program, values, pointer, address + at * size, size)
+    name = name_of(pointer)
     if not isinstance(address, int) or begin is None or name in program.roles.anywhere:
         return None
     index = (address - values.get(pointer, begin)) // size + at
@@ -111,11 +120,64 @@ def word(program: Any, values: Mapping[str, int], pointer: str, address: Value, 
     return (held + index) & 1 if held in BY_TURNS else held * (index + 1) & ((1 << 8 * size) - 1)
 
 
+def _field(program: Any, values: Mapping[str, int], pointer: str, address: Value, size: int) -> Value:
+    """Return the words of a table at an address, or at one for each lane; None where that are several fields."""
+    tables, roles = program.roles.tables, program.roles
+    behind = address - values.get(pointer, program.pointer(pointer))
+    if not isinstance(behind, int):
+        behind = behind.astype(np.int64)
+    record = tables.records[pointer] or size
+    number = behind // record
+    if pointer.startswith("["):  # each of a table's pointers points to records of its own
+        number = (behind >> APART) + (behind & (1 << APART) - 1) // record
+    offset = behind % record
+    if not isinstance(offset, int):
+        if (offset != offset[0]).any():
+            return None
+        offset = int(offset[0])
+    name = tables.name(pointer, offset)
+    if name in roles.anywhere:
+        return None
+    if program.is_pointer(name):
+        held = values.get(name, program.pointer(name))
+        return _wrapped(held + (number << APART), size) if held and size == _POINTER else held
+    held = values.get(name, 1)
+    program.spread.add(name)
+    if held in BY_TURNS:
+        return _wrapped((held & 1) + number & 1, size)
+    pattern, whole = values.get(RECORDS, 0), name not in roles.floats
+    return _wrapped(of_record(held, number, offset, pattern, counted=pointer in tables.counted, whole=whole), size)
+
+
+def _wrapped(value: Any, size: int) -> Value:
+    """Return numbers as words of so many bytes; one that all lanes agree on as one."""
+    if isinstance(value, int):
+        return value & ((1 << 8 * size) - 1)
+    return even(value.astype(np.int64).view(np.uint64) & np.uint64((1 << 8 * size) - 1))
+
+
 def name_of(pointer: str) -> str:
     """Return what the words at a pointer are called as a parameter."""
     return f"[{pointer}]"
 
 
-def widths_of(instructions: Sequence[Instruction], words: Mapping[int, str], width: Any) -> dict[str, int]:
+def names_of(
+    instructions: Sequence[Instruction], words: Mapping[int, str], tables: Tables, places: Mapping[int, int], width: Any
+) -> dict[int, tuple[str, ...]]:
+    """Return what the words are called that loads take, by identity, one a result; `width` says the bytes of a load."""
+    found = {}
+    for i in instructions:
+        pointer = words.get(id(i))
+        if pointer is not None:
+            count = len(vector(i.operands[0]))
+            each = width(i) // count
+            listed = (tables.name(pointer, places.get(id(i), 0) + n * each) for n in range(count))
+            found[id(i)] = tuple(listed) if pointer in tables.records else (name_of(pointer),) * count
+    return found
+
+
+def widths_of(instructions: Sequence[Instruction], names: Mapping[int, Sequence[str]], width: Any) -> dict[str, int]:
     """Return the bits of such words, by their names; `width` says the bytes of a load."""
-    return {name_of(words[id(i)]): 8 * width(i) // len(vector(i.operands[0])) for i in instructions if id(i) in words}
+    return {
+        one: 8 * width(i) // len(listed) for i in instructions for listed in [names.get(id(i), ())] for one in listed
+    }

@@ -6,17 +6,20 @@ is compared, or scaled first. Bytes of bulk copies and places in shared memory a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from legalsat.analyses.ptx.bounds import Bounds
-from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of, width_of
+from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of, vector, width_of
 from legalsat.analyses.ptx.text import Kernel
 from legalsat.analyses.ptx_machine import units
-from legalsat.analyses.ptx_machine.launches.data import name_of, shared_loads, widths_of, words_of
+from legalsat.analyses.ptx_machine.launches.data import names_of, widths_of, word_loads, words_of
 from legalsat.analyses.ptx_machine.launches.loads import keys_of_load
+from legalsat.analyses.ptx_machine.launches.records import Tables, lanewise_of, tables_of
 
 _DIRECT = {"mov", "cvta", "add", "sub", "selp", "or", "cvt", "shfl"}
+_COPIES = {"mov", "cvta", "cvt"}
 WARP = 32  # threads, of which barriers of the block take multiples
 _GREATEST = 4096
 _POINTERS = 2  # that lead one to the next to a word
@@ -30,18 +33,24 @@ class Roles:
         pointers: those that are addresses. multiples: what others must be multiples of, where that is not 1.
         map_stores: numbers of the stores to global memory at pointers by which copies find tensor maps.
         words: loads of words in memory that are as good as parameters, by identity, with the pointer to them.
+        names: what these words are called, by identity, one for each result. tables: which of them are in tables.
         widths: of parameters and such words, in bits.
         anywhere: such words by which is written to generic addresses, so that they may be any.
         floats: those that are loaded as numbers of 32 bits with a fraction, such as factors.
+        dividing: those that only say how something is divided, with values that divide by two at most: by how much
+            it is shifted, and with what it is multiplied of which the upper half is taken.
     """
 
     pointers: set[str] = field(default_factory=set)
     multiples: dict[str, int] = field(default_factory=dict)
     map_stores: frozenset[int] = frozenset()
     words: dict[int, str] = field(default_factory=dict)
+    names: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    tables: Tables = field(default_factory=Tables)
     widths: dict[str, int] = field(default_factory=dict)
     anywhere: set[str] = field(default_factory=set)
     floats: frozenset[str] = frozenset()
+    dividing: dict[str, int] = field(default_factory=dict)
 
 
 def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
@@ -50,14 +59,17 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
     Raises:
         Undecided: it takes longer than the bounds allow.
     """
-    scales, words = _sums(kernel.instructions, bounds)
-    found = Roles({p.name for p in kernel.parameters if p.pointer}, words=words)
-    found.widths = widths = _widths(kernel.instructions) | widths_of(kernel.instructions, words, width_of)
+    found = Roles({p.name for p in kernel.parameters if p.pointer})
+    scales = _sums(kernel, found, bounds)
+    of_tables = {one for n, listed in found.names.items() if found.words[n] in found.tables.records for one in listed}
+    found.widths = widths = _widths(kernel.instructions) | widths_of(kernel.instructions, found.names, width_of)
     for i in kernel.instructions:
         if i.base == "cvta":
             direct = {key for key, scale in scales.get(i.operands[1], {}).items() if scale == 1}
             found.pointers |= {key for key in direct if len(direct) == 1 and widths.get(key) == 64}
-    found.floats = frozenset(_floats(kernel.instructions, words))
+    found.floats = frozenset(_floats(kernel.instructions, found.names))
+    if found.tables.records:  # sizes in memory are divided to count tiles, of which there are none else
+        found.dividing = _dividing(kernel.instructions, scales)
     maps: set[str] = set()
     for i in kernel.instructions:
         for name in maps_of(i):
@@ -76,6 +88,7 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
             sums = {key for key, scale in held.items() if scale == 1 and widths.get(key) == 64}
             if i.base != "ld" and units.space_of(i) == "":
                 found.anywhere |= {key for key in sums if key.startswith("[")}
+            sums = sums - of_tables or sums  # what a table holds is an offset beside any other pointer
             if not sums & found.pointers and units.space_of(i) not in {"shared", "param", "local"}:
                 found.pointers |= sums
         for name, multiple in _multiples(i):
@@ -86,13 +99,34 @@ def roles_of(kernel: Kernel, bounds: Bounds) -> Roles:
     return found
 
 
-def _floats(instructions: Iterable[Instruction], words: Mapping[int, str]) -> Iterator[str]:
+def _floats(instructions: Iterable[Instruction], names: Mapping[int, Sequence[str]]) -> Iterator[str]:
     for i in instructions:
         if i.base == "ld" and i.parts[-1] == "f32":
-            if units.space_of(i) == "param":
-                yield from keys_of_load(i)
-            elif id(i) in words:
-                yield name_of(words[id(i)])
+            yield from keys_of_load(i) if units.space_of(i) == "param" else names.get(id(i), ())
+
+
+def _dividing(instructions: Iterable[Instruction], scales: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """Return parameters that only say how something is divided, with values that divide by two at most."""
+    found: dict[str, int] = {}
+    others: set[str] = set()
+    for i in instructions:
+        for n, name in enumerate(i.operands[1:]):
+            keys = scales.get(name, {})
+            if i.base in {"shl", "shr"} and n == 1:
+                found |= dict.fromkeys(keys, 0)
+            elif i.base == "mul" and "hi" in i.parts and _unsigned_bits(i):
+                found |= {key: max(found.get(key, 0), 1 << _unsigned_bits(i) - 1) for key in keys}
+            elif not (i.base in _COPIES or (i.base == "setp" and immediate(i.operands[2]) == 0)):
+                others |= keys.keys()
+        for operand in i.operands[1:]:
+            if operand.startswith(("{", "[")):
+                others.update(key for name in names_in(operand) for key in scales.get(name, ()))
+    return {key: value for key, value in found.items() if key not in others and not key.startswith("[")}
+
+
+def _unsigned_bits(i: Instruction) -> int:
+    """Return the bits of what an instruction works on, if that is a whole number without a sign; else 0."""
+    return int(i.parts[-1][1:]) if re.fullmatch(r"u(32|64)", i.parts[-1]) else 0
 
 
 def _widths(instructions: Iterable[Instruction]) -> dict[str, int]:
@@ -104,16 +138,22 @@ def _widths(instructions: Iterable[Instruction]) -> dict[str, int]:
     return found
 
 
-def _sums(instructions: list[Instruction], bounds: Bounds) -> tuple[dict[str, dict[str, int]], dict[int, str]]:
-    """Return what registers are sums of, as `_scales` does, and the loads of words that are such parameters too."""
-    flows, loads = _flows(instructions), shared_loads(instructions)
-    scales, words = _scales(instructions, flows, {}, bounds), dict[int, str]()
+def _sums(kernel: Kernel, found: Roles, bounds: Bounds) -> dict[str, dict[str, int]]:
+    """Return what registers are sums of, as `_scales` does; note the loads of words that are such parameters too."""
+    instructions = kernel.instructions
+    flows, (loads, apart) = _flows(instructions), word_loads(instructions)
+    sizes = {id(i): width_of(i) // len(vector(i.operands[0])) for i, _ in loads}
+    scales = _scales(instructions, flows, {}, bounds)
     for _ in range(1 + _POINTERS):  # words may be pointers, or make others larger
-        before, words = words, words_of(loads, instructions, scales)
-        if words == before:
+        before, found.words = found.words, words_of(loads, instructions, scales)
+        if found.words == before:
             break
-        scales = _scales(instructions, flows, words, bounds)
-    return scales, words
+        found.tables, places = tables_of(found.words, instructions, apart, sizes)
+        found.names = names_of(instructions, found.words, found.tables, places, width_of)
+        scales = _scales(instructions, flows, found.names, bounds)
+    of_tables = {n: name for n, name in apart.items() if n in found.words}
+    found.tables.lanewise = lanewise_of(kernel, of_tables, bounds)
+    return scales
 
 
 def _flows(instructions: list[Instruction]) -> dict[str, list[tuple[str, int]]]:
@@ -128,7 +168,10 @@ def _flows(instructions: list[Instruction]) -> dict[str, list[tuple[str, int]]]:
 
 
 def _scales(
-    instructions: list[Instruction], flows: dict[str, list[tuple[str, int]]], words: Mapping[int, str], bounds: Bounds
+    instructions: list[Instruction],
+    flows: dict[str, list[tuple[str, int]]],
+    names: Mapping[int, Sequence[str]],
+    bounds: Bounds,
 ) -> dict[str, dict[str, int]]:
     """Return of each register the parameters of which it is a sum, with the power of two that each is multiplied by."""
     found: dict[str, dict[str, int]] = {}
@@ -136,9 +179,9 @@ def _scales(
         if i.base == "ld" and units.space_of(i) == "param":
             for to, key in zip(results_of(i), keys_of_load(i), strict=True):
                 found.setdefault(to, {})[key] = 1
-        elif id(i) in words:
-            for to in results_of(i):
-                found.setdefault(to, {})[name_of(words[id(i)])] = 1
+        elif id(i) in names:
+            for to, key in zip(vector(i.operands[0]), names[id(i)], strict=True):
+                found.setdefault(to, {})[key] = 1
     work = list(found)
     while work:
         bounds.check()
