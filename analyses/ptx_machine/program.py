@@ -390,7 +390,7 @@ class Program:
         return self._deciding(effective=True)
 
     def _deciding(self, *, effective: bool) -> frozenset[str]:
-        """Return them; what is stored in shared memory decides what has read it, and more runs may show more of that."""
+        """Return them: what is stored in shared memory decides what has read it, and more runs may show more."""
         held = self._decided.get(effective)
         if held is None or held[0] != len(self.flows):
             keys = self.conditions.keys_now

@@ -32,11 +32,13 @@ _BY_LANES = frozenset({"elect", "vote", "activemask", "match", "redux", "atom", 
 def word_loads(instructions: Sequence[Instruction]) -> tuple[list[tuple[Instruction, str]], dict[int, str]]:
     """Return loads of words in global memory, with the register that holds the address.
 
-    Those, by identity, that not all threads of a block take from one address come again, with that register.
+    Those, by identity, that not all threads of a block take from one address come again, with that register: words one
+    by one, since what a vector brings to each thread is data.
     """
-    listed = [(i, (names_in(i.operands[1]) or ("",))[0]) for i in instructions if _loads(i)]
-    apart = _differs(instructions) if listed else set()
-    return listed, {id(i): name for i, name in listed if name in apart}
+    found = [(i, (names_in(i.operands[1]) or ("",))[0]) for i in instructions if _loads(i)]
+    differ = _differs(instructions) if found else set()
+    listed = [(i, name) for i, name in found if name not in differ or not i.operands[0].startswith("{")]
+    return listed, {id(i): name for i, name in listed if name in differ}
 
 
 def words_of(
