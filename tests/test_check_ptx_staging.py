@@ -126,3 +126,23 @@ def test_what_came_together_is_multiplied_together(apart: int, right: bool) -> N
     found = checked(written + begin + first + by_registers("{%r24, %r25, %r26, %r27}", "%d4") + end, 128)
     said = any("with something else" in one.reason for one in found.unproven)
     assert not found.findings and said is not right, (found.findings, found.unproven)
+
+
+def masked(second: str, end: str = "%r11") -> str:
+    """A tile that is stored as matrices and copied out by threads, up to n of its 32 rows, then another one."""
+    read = "ld.shared.v4.b32 {{%r20, %r21, %r22, %r23}}, [%r3];"
+    copied = f"{MET}setp.lt.u32 %p1, %r1, {end};\n@!%p1 bra OUT{{0}};\n{read}\nOUT{{0}}:\n{MET}"
+    begin = "ld.param.u32 %r10, [n];\nshl.b32 %r11, %r10, 4;\n"
+    return begin + as_matrices("%r3") + copied.format(0) + as_matrices(second) + copied.format(1) + as_matrices("%r3")
+
+
+@pytest.mark.parametrize(("text", "right"), [
+    (masked("%r3"), True), (masked("%r3+256"), False), (masked("%r3", "448"), False),
+])  # fmt: skip
+def test_what_lies_beyond_the_end_is_staged_and_not_copied(text: str, right: bool) -> None:
+    """The second one in its place, half of it beside that, and copies that leave out four rows of any tile."""
+    head = HEAD.replace(".param .u64 to", ".param .u64 to, .param .u32 n").format(threads=32)
+    last = MET + "ld.shared.v4.b32 {%r20, %r21, %r22, %r23}, [%r3];\n"
+    (found,) = check_ptx(head + text + last + "ret;\n}\n").kernels
+    assert not found.findings and found.proven is right, (found.findings, found.unproven)
+    assert right or any("nobody reads" in one.reason for one in found.unproven), found.unproven

@@ -377,7 +377,7 @@ class Order:
         A warp reads at an address for each lane, and may drop what some lanes have read. So only what nobody has
         written any part of is an error.
         """
-        open_: dict[tuple[int, str], None] = self.doubts | self.loads.doubts(self.accesses, self.written)
+        open_: dict[tuple[int, str], None] = self.doubts | self.loads.doubts(self.accesses)
         for line, (kind, first, whole) in self.unwritten.items():
             what = f"{_USES[kind]} reads shared byte {in_words(first)}"
             if whole and not self.blind:

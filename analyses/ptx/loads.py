@@ -80,7 +80,9 @@ class Loads:
         read: numbers of accesses that somebody has read. spans: of all loads, first cells and those behind the last.
         lost: lines of loads that nobody has read, and at which others have overwritten them.
         old: lines at which is read what was loaded before the last phase, and of these loads.
-        cut: numbers of accesses of which some has been overwritten that nobody had read, and at which lines.
+        over: how often a line has overwritten what threads wrote at another one, by both.
+        cut: numbers of accesses of which some has been overwritten that nobody had read, and at which lines, with how
+            often that line had overwritten such by then.
         stale: lines at which units read what was written anew and, beside it, what they have read before.
     """
 
@@ -89,7 +91,8 @@ class Loads:
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
     lost: dict[tuple[int, int], None] = field(default_factory=dict)
     old: dict[tuple[int, int], None] = field(default_factory=dict)
-    cut: dict[tuple[int, int], None] = field(default_factory=dict)
+    over: dict[tuple[int, int], int] = field(default_factory=dict)
+    cut: dict[tuple[int, int], int] = field(default_factory=dict)
     stale: dict[int, None] = field(default_factory=dict)
 
     def note_read(self, writers: Iterable[int], accesses: Sequence[Access], known: Sequence[int], line: int) -> None:
@@ -108,11 +111,14 @@ class Loads:
         for number in writers:
             if accesses[number].kind == "load" and number not in self.read:
                 self.lost[accesses[number].line, line] = None
+            elif accesses[number].kind in BY_THREADS:
+                pair = accesses[number].line, line
+                self.over[pair] = self.over.get(pair, 0) + 1
         for number in unread:
-            self.cut[number, line] = None
+            self.cut.setdefault((number, line), self.over.get((accesses[number].line, line), 0))
 
-    def doubts(self, accesses: Sequence[Access], written: Written) -> Open:
-        """Return what speaks against loads and writes, by what any run has shown of who reads them.
+    def doubts(self, accesses: Sequence[Access]) -> Open:
+        """Return what speaks against loads and reads, by what any run has shown of who reads them.
 
         Where nothing is multiplied, all that a line loads may be left unread.
         """
@@ -124,11 +130,6 @@ class Loads:
         for line, by in self.lost:
             if line in read:
                 reason = f"nobody reads what this brings before line {by} overwrites it, {MISPLACED}"
-                found[line, reason] = None
-        for number, by in self.cut:
-            line = accesses[number].line
-            if number in self.read and line in written.taken:
-                reason = f"nobody reads some of what this writes before line {by} overwrites it, {MISPLACED}"
                 found[line, reason] = None
         for line in self.stale:
             reason = f"some of what this reads has been written since it was read before, and some has not, {MISPLACED}"
@@ -146,6 +147,9 @@ class Written:
         made: cells by what they are known by. read: those that anybody has read while some of them were of a line.
         taken: lines of which asynchronous units, or ldmatrix, have read some. matrices: lines of stmatrix.
         brought: the same of loads by the copy engine.
+        cut: lines of which some is overwritten that nobody has read, with the line that does, and how often it had
+            overwritten such when it first did, the most in any run. whole: how often it has in runs in which all is
+            read that is overwritten.
     """
 
     made: dict[int, dict[object, Cells]] = field(default_factory=dict)
@@ -153,6 +157,8 @@ class Written:
     taken: set[int] = field(default_factory=set)
     matrices: set[int] = field(default_factory=set)
     brought: Brought = field(default_factory=Brought)
+    cut: dict[tuple[int, int], int] = field(default_factory=dict)
+    whole: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, other: Written) -> None:
         """Add what another run has noted by itself."""
@@ -162,6 +168,20 @@ class Written:
         self.taken |= other.taken
         self.matrices |= other.matrices
         self.brought.add(other.brought)
+        for mine, theirs in ((self.cut, other.cut), (self.whole, other.whole)):
+            for pair, count in theirs.items():
+                mine[pair] = max(count, mine.get(pair, 0))
+
+    def note_run(self, loads: Loads, accesses: Sequence[Access], *, whole: bool) -> None:
+        """Note what has been overwritten in a run; `whole`: it has come to its end."""
+        first: dict[tuple[int, int], int] = {}
+        for (number, by), count in loads.cut.items():
+            if number in loads.read:
+                pair = accesses[number].line, by
+                first[pair] = min(count, first.get(pair, count))
+        for mine, seen in ((self.cut, first), (self.whole, loads.over if whole and not first else {})):
+            for pair, count in seen.items():
+                mine[pair] = max(count, mine.get(pair, 0))
 
     def note(self, cells: Cells, line: int) -> None:
         """Note what is written at a line."""
@@ -203,7 +223,17 @@ class Written:
             if left.any():
                 where = in_words(int(np.flatnonzero(left)[0]) * granule)
                 found[line, f"nobody reads shared byte {where} that this writes, {MISPLACED}"] = None
-        return found
+        return found | self._cut_short()
+
+    def _cut_short(self) -> Open:
+        """Return what speaks against lines of which some is overwritten that nobody has read.
+
+        Who copies a tile stops at the tensor's end, and leaves what lies beyond unread. Of whole tiles all is read, as
+        often as it takes some of another run to be left: what is written to a wrong place is not read there, either.
+        """
+        reason = "nobody reads some of what this writes before line {} overwrites it, " + MISPLACED
+        short = [pair for pair, count in self.cut.items() if pair[0] in self.taken and self.whole.get(pair, 0) < count]
+        return {(line, reason.format(by)): None for line, by in short}
 
 
 def never_read(made: Collection[tuple[str, int]], read: Collection[tuple[str, int]]) -> Open:

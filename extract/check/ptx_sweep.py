@@ -74,8 +74,7 @@ class Sweep:
         made: runs that lack the bytes of boxes, by values.
         most_blocks: the greatest numbers of blocks that are spoken of, by axis, with lines of what turns beyond.
         unseen: parameters of which it is not known whether they steer a loop, as all runs that tell are too long.
-        looping: parameters of which it was looked for a step, as they may steer a loop.
-        beside: parameters that are added to what a table holds, and do what that does, which are left as they are.
+        looping: those of which it was looked for a step. beside: those that are added to what a table holds.
         factors: parameters of which the kernel sees but their product with another one, which are left as they are.
     """
 
@@ -291,6 +290,7 @@ class Sweep:
         ended = not run.cut and not run.endless  # else what follows on the way that a condition has taken was not run
         if run.sized:
             open_.update(run.order.judge_reads())
+            self.program.written_by_line.note_run(run.order.loads, run.order.accesses, whole=ended)
             open_.update(mixed_operands(self.assumed, run))
         order = run.order
         loaded = {number: (name, order.accesses[number].line) for number, name in order.maps.items()}

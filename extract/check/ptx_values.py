@@ -17,10 +17,12 @@ from legalsat.extract.check.ptx_steps import probes, step_of
 from legalsat.extract.check.ptx_sweep import (
     GREATEST_POWER,
     LEAST_ROUNDS,
+    LONG_WORK,
     MANY_WORK,
     ONE_RUN_WORK,
     SLACK,
     SPREAD,
+    WIDE,
     Sweep,
     so_many_rounds,
 )
@@ -103,6 +105,7 @@ def sweep_all(sweep: Sweep) -> None:
         _unlike_records(sweep, bases[0], longer)
     elif all(one.of_nothing for one in sweep.failing):  # a sweep without such follows, and has no null pointers either
         switch(sweep, bases[0], looped, 1)
+    _fill_tiles(sweep, bases)
     sweep.say_what_was_left_out()
     for name in sorted(program.looping.intersection(names) - looping - program.roles.dividing.keys()):
         reason = f"{name} decides how often a loop runs, by what threads store in shared memory, and is not swept"
@@ -142,6 +145,21 @@ def _unlike_records(sweep: Sweep, base: Values, longer: list[Values]) -> None:
     for pattern, more in product(PATTERNS if tables else (), longer):
         if not sweep.late:
             sweep.shown({**base, RECORDS: pattern, **more})
+
+
+def _fill_tiles(sweep: Sweep, bases: list[Values]) -> None:
+    """Run with whole tiles where nobody has read some of what threads write: beyond a tensor's end readers stop.
+
+    What lies in the wrong place is read by nobody then, either.
+    """
+    program = sweep.program
+    names = [n for n in bases[-1] if n in program.decisive and not n.startswith(("%", "["))]
+    unread = program.written_by_line.unread
+    for size, name in product(WIDE, names):
+        if sweep.findings or sweep.late or not unread(program.shared_regions.cells, program.granule):
+            return
+        if not program.is_pointer(name):
+            sweep.shown({**bases[min(1, len(bases) - 1)], name: round_up(size, program.multiple(name))}, LONG_WORK)
 
 
 def _launched(sweep: Sweep, ones: Values) -> Values:
