@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from legalsat.analyses.ptx_machine.bits import of_bits
 from legalsat.analyses.ptx_machine.memory import RANK_BIT
 
 LANES = 32
@@ -471,28 +472,11 @@ def _arithmetic(parts: tuple[str, ...], table: str) -> Work | None:
         "not": lambda: lambda a: None if a is None else a ^ ((1 << bits) - 1 if isinstance(a, int) else _ones(bits)),
         "neg": lambda: lambda a: None if a is None else _wrapped(0 - signed(a, bits), bits),
         "abs": lambda: lambda a: None if a is None else _wrapped(abs(signed(a, bits)), bits),
-        "popc": lambda: lambda a: a.bit_count() if isinstance(a, int) else None,
-        "clz": lambda: lambda a: bits - a.bit_length() if isinstance(a, int) else None,
-        "brev": lambda: lambda a: int(f"{a:0{bits}b}"[::-1], 2) if isinstance(a, int) else None,
-        "bfind": lambda: _found_bit(letter, bits, "shiftamt" in parts),
         "cvt": lambda: _converted(parts),
         "mapa": lambda: _mapped,
         "getctarank": lambda: lambda a: None if a is None else a >> _shift(a, RANK_BIT),
     }
-    return others[base]() if base in others else None
-
-
-def _found_bit(letter: str, bits: int, shift: bool) -> Work | None:
-    """Return what finds the highest bit that is set, or by how much to shift for it to be the highest of all."""
-    if letter == "s":
-        return None
-
-    def work(a: Value) -> Value:
-        if not isinstance(a, int):
-            return None
-        return FULL if not a else bits - a.bit_length() if shift else a.bit_length() - 1
-
-    return work
+    return others[base]() if base in others else of_bits(base, letter, bits, shift="shiftamt" in parts)
 
 
 _WIDENED = {("cvt", "f32", "f16"), ("cvt", "f32", "bf16")}
