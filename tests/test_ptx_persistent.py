@@ -70,7 +70,8 @@ def test_words_of_which_some_are_0_are_tried() -> None:
 def test_a_word_that_a_lane_chooses_is_none() -> None:
     lane = "@%p0 add.u64 %d3, %d3, 4;\nld.global.u32 %r5, [%d3];"
     found = only(by_tile(lane))
-    assert not found.proven and "a predicate depends on data" in {u.reason for u in found.unproven}
+    said = "lanes of a warp go different ways by what each has read in memory"
+    assert not found.proven and said in {u.reason for u in found.unproven}
 
 
 # Pointers in memory.

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.analyses.ptx_machine.bits import of_bits
+from legalsat.analyses.ptx.bits import of_bits
 from legalsat.analyses.ptx_machine.memory import RANK_BIT
 
 LANES = 32
