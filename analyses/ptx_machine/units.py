@@ -470,7 +470,8 @@ def make_load(program: Any, i: Instruction) -> Operation:
     each = size // len(names)
     if space == "param":
         return _parameter(program, i, places)
-    if id(i) in program.roles.words and places:
+    pointer = program.roles.words.get(id(i))
+    if pointer is not None and places and not (program.told and pointer in program.roles.tables.records):
         return _load_word(program, i, places, each)
     if space not in {"shared", ""}:
         return _load_of_global(program, i, places, each)
