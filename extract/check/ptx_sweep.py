@@ -561,16 +561,13 @@ class Sweep:
             numbers = [name for name in self.ran[0] if not name.startswith("%") and not self.program.is_pointer(name)]
             for size in WIDE:
                 if not all(self._written_elsewhere(f.line) for _, f in unwritten):
-                    self.run(
-                        {**self.ran[0], **{n: round_up(size, self.program.multiple(n)) for n in numbers}},
-                        meant=False,
-                    )
+                    wide = {n: round_up(size, self.program.multiple(n)) for n in numbers}
+                    self.run({**self.ran[0], **wide}, meant=False)
         for place, finding in unwritten:
             if self._written_elsewhere(finding.line):
                 del self.findings[place]
-                reason = (
-                    f"{finding.message} where {finding.launch or 'it is little'}; whether it is dropped is not followed"
-                )
+                where = finding.launch or "it is little"
+                reason = f"{finding.message} where {where}; whether it is dropped is not followed"
                 self.unproven[finding.line, reason] = None
 
     def _written_elsewhere(self, line: int) -> bool:
