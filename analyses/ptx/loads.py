@@ -148,7 +148,7 @@ class Written:
         taken: lines of which asynchronous units, or ldmatrix, have read some. matrices: lines of stmatrix.
         brought: the same of loads by the copy engine.
         cut: lines of which some is overwritten that nobody has read, with the line that does, and how often it had
-            overwritten such when it first did, the most in any run. whole: how often it has in runs in which all is
+            overwritten such when it last did, the most in any run. whole: how often it has in runs in which all is
             read that is overwritten.
     """
 
@@ -174,12 +174,12 @@ class Written:
 
     def note_run(self, loads: Loads, accesses: Sequence[Access], *, whole: bool) -> None:
         """Note what has been overwritten in a run; `whole`: it has come to its end."""
-        first: dict[tuple[int, int], int] = {}
+        last: dict[tuple[int, int], int] = {}
         for (number, by), count in loads.cut.items():
             if number in loads.read:
                 pair = accesses[number].line, by
-                first[pair] = min(count, first.get(pair, count))
-        for mine, seen in ((self.cut, first), (self.whole, loads.over if whole and not first else {})):
+                last[pair] = max(count, last.get(pair, count))
+        for mine, seen in ((self.cut, last), (self.whole, loads.over if whole and not last else {})):
             for pair, count in seen.items():
                 mine[pair] = max(count, mine.get(pair, 0))
 
@@ -229,7 +229,7 @@ class Written:
         """Return what speaks against lines of which some is overwritten that nobody has read.
 
         Who copies a tile stops at the tensor's end, and leaves what lies beyond unread. Of whole tiles all is read, as
-        often as it takes some of another run to be left: what is written to a wrong place is not read there, either.
+        often as some of another run is left: what is written to a wrong place is not read there, either.
         """
         reason = "nobody reads some of what this writes before line {} overwrites it, " + MISPLACED
         short = [pair for pair, count in self.cut.items() if pair[0] in self.taken and self.whole.get(pair, 0) < count]
