@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from legalsat.analyses.ptx.contract import Access
+from legalsat.analyses.ptx.loads import Loads, Written
 from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
 
 HEAD = """
@@ -146,3 +148,17 @@ def test_what_lies_beyond_the_end_is_staged_and_not_copied(text: str, right: boo
     (found,) = check_ptx(head + text + last + "ret;\n}\n").kernels
     assert not found.findings and found.proven is right, (found.findings, found.unproven)
     assert right or any("nobody reads" in one.reason for one in found.unproven), found.unproven
+
+
+@pytest.mark.parametrize(("read", "cut", "excused"), [(set(), {}, True), (set(), {(0, 9): 2}, False), ({0}, {}, True)])
+def test_only_runs_that_read_all_that_they_overwrite_excuse_others(
+    read: set[int], cut: dict[tuple[int, int], int], excused: bool
+) -> None:
+    """A run in which a copy reads nothing, as its row lies beyond the end, has overwritten what nobody has read."""
+    accesses = [Access(0, 0, 5, "st"), Access(0, 1, 5, "st")]
+    masked_run, other = Loads(read={0}, over={(5, 9): 2}, cut={(0, 9): 2}), Loads(read=read, over={(5, 9): 2}, cut=cut)
+    written = Written(taken={5})
+    written.note_run(masked_run, accesses, whole=True)
+    written.note_run(other, accesses, whole=True)
+    said = [reason for _, reason in written.unread(1, 16) if "overwrites it" in reason]
+    assert bool(said) is not excused

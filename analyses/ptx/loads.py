@@ -173,13 +173,16 @@ class Written:
                 mine[pair] = max(count, mine.get(pair, 0))
 
     def note_run(self, loads: Loads, accesses: Sequence[Access], *, whole: bool) -> None:
-        """Note what has been overwritten in a run; `whole`: it has come to its end."""
+        """Note what has been overwritten in a run; `whole`: it has come to its end.
+
+        A run of which something is overwritten that nobody reads at all says nothing for what is left of others.
+        """
         last: dict[tuple[int, int], int] = {}
         for (number, by), count in loads.cut.items():
             if number in loads.read:
                 pair = accesses[number].line, by
                 last[pair] = max(count, last.get(pair, count))
-        for mine, seen in ((self.cut, last), (self.whole, loads.over if whole and not last else {})):
+        for mine, seen in ((self.cut, last), (self.whole, loads.over if whole and not loads.cut else {})):
             for pair, count in seen.items():
                 mine[pair] = max(count, mine.get(pair, 0))
 
