@@ -139,8 +139,11 @@ class Series:
             return False
         agent, epoch = order.actor(worker, part.mask), worker.time
         noted = reached.noted_in(order.written)
+        staged = any(accesses[one].kind in BY_THREADS for one in writers)
         for one, place, regions in zip(self._listed, reached.places, reached.regions, strict=True):
             accesses.append(access_of(agent, epoch, one.line, "st"))
+            if staged:  # all of it is read, or there would be no readers
+                order.loads.note_lost(shared.writers_of(regions), (), accesses, one.line)
             shared.wrote(regions, len(accesses) - 1)
             if not noted:
                 order.written.note(place.cells, one.line)
