@@ -12,7 +12,7 @@ from test_ptx_branches import kernel, only
 
 from legalsat.analyses.ptx.offsets import with_direct_offsets
 from legalsat.analyses.ptx.text import parse
-from legalsat.analyses.ptx_machine import series
+from legalsat.analyses.ptx_machine.making import series
 from legalsat.analyses.ptx_machine.program import compile_kernel
 from legalsat.extract.check.check_ptx import KernelCheck
 

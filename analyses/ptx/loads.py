@@ -168,23 +168,18 @@ class Written:
         self.taken |= other.taken
         self.matrices |= other.matrices
         self.brought.add(other.brought)
-        for mine, theirs in ((self.cut, other.cut), (self.whole, other.whole)):
-            for pair, count in theirs.items():
-                mine[pair] = max(count, mine.get(pair, 0))
+        _raise(self.cut, other.cut.items())
+        _raise(self.whole, other.whole.items())
 
     def note_run(self, loads: Loads, accesses: Sequence[Access], *, whole: bool) -> None:
         """Note what has been overwritten in a run; `whole`: it has come to its end.
 
         A run of which something is overwritten that nobody reads at all says nothing for what is left of others.
         """
-        last: dict[tuple[int, int], int] = {}
-        for (number, by), count in loads.cut.items():
-            if number in loads.read:
-                pair = accesses[number].line, by
-                last[pair] = max(count, last.get(pair, count))
-        for mine, seen in ((self.cut, last), (self.whole, loads.over if whole and not loads.cut else {})):
-            for pair, count in seen.items():
-                mine[pair] = max(count, mine.get(pair, 0))
+        read = ((pair, count) for pair, count in loads.cut.items() if pair[0] in loads.read)
+        _raise(self.cut, (((accesses[number].line, by), count) for (number, by), count in read))
+        if whole and not loads.cut:
+            _raise(self.whole, loads.over.items())
 
     def note(self, cells: Cells, line: int) -> None:
         """Note what is written at a line."""
@@ -237,6 +232,12 @@ class Written:
         reason = "nobody reads some of what this writes before line {} overwrites it, " + MISPLACED
         short = [pair for pair, count in self.cut.items() if pair[0] in self.taken and self.whole.get(pair, 0) < count]
         return {(line, reason.format(by)): None for line, by in short}
+
+
+def _raise(counts: dict[tuple[int, int], int], seen: Iterable[tuple[tuple[int, int], int]]) -> None:
+    """Let counts be the greatest that were seen."""
+    for pair, count in seen:
+        counts[pair] = max(count, counts.get(pair, 0))
 
 
 def never_read(made: Collection[tuple[str, int]], read: Collection[tuple[str, int]]) -> Open:

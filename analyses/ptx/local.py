@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from legalsat.analyses.ptx.instruction import Instruction, immediate, made, names_in, results_of, vector
-from legalsat.analyses.ptx.parameters import ADDRESS, places_of
+from legalsat.analyses.ptx.instruction import Instruction, made, names_in, results_of, vector
+from legalsat.analyses.ptx.parameters import address_of, places_of
 from legalsat.analyses.ptx.text import Kernel
 
 WORD = 4  # bytes
@@ -84,12 +84,11 @@ class _Memory:
 
     def _access(self, i: Instruction) -> _Access | None:
         address, held = i.operands[:2] if i.base == "st" else i.operands[1::-1]
-        found = ADDRESS.fullmatch(address)
-        offset = immediate(found[3].replace(" ", "")) if found is not None and found[3] else 0
-        if found is None or offset is None:
+        place = address_of(address)
+        if place is None:
             return None
         bits = int("".join(c for c in i.parts[-1] if c.isdigit()) or 0)
-        return _Access(vector(held), bits // 8, found[1], -offset if found[2] == "-" else offset)
+        return _Access(vector(held), bits // 8, *place)
 
     def copies(self, i: Instruction) -> list[Instruction]:
         """Return what takes the place of an instruction."""

@@ -1,7 +1,7 @@
 """Addresses of shared memory that are a register and a number, where compilers add the number in an instruction before.
 
 `add.s32 %r2, %r1, 1024; st.shared.u8 [%r2+8], %r3` stores to `[%r1+1032]`. Epilogues have an addition for every other
-store; read as this, they are stores from one register that follow each other (`ptx_machine.series`).
+store; read as this, they are stores from one register that follow each other (`ptx_machine.making.series`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import re
 from dataclasses import replace
 
 from legalsat.analyses.ptx.instruction import Instruction, immediate, results_of
+from legalsat.analyses.ptx.parameters import address_of
 from legalsat.analyses.ptx.text import Kernel
 
-_ADDRESS = re.compile(r"\[\s*(%[\w$.]+)\s*(?:([+-])\s*(-?\s*\w+))?\s*\]")
 _ADDED = re.compile(r"add\.[su]32")
 _Sums = dict[str, tuple[str, int]]  # registers that are another one and a number
 
@@ -54,13 +54,10 @@ def _sum(i: Instruction, sums: _Sums) -> tuple[str, int] | None:
 def _direct(i: Instruction, sums: _Sums) -> Instruction:
     """Return an instruction with the sum in its address."""
     at = 0 if i.base == "st" else 1
-    found = _ADDRESS.fullmatch(i.operands[at])
-    if found is None or found[1] not in sums:
+    place = address_of(i.operands[at])
+    if place is None or place[0] not in sums:
         return i
-    given = immediate(found[3].replace(" ", "")) if found[3] else 0
-    if given is None:
-        return i
-    base, number = sums[found[1]]
-    number += -given if found[2] == "-" else given
+    base, number = sums[place[0]]
+    number += place[1]
     address = f"[{base}{'-' if number < 0 else '+'}{abs(number)}]"
     return replace(i, operands=(*i.operands[:at], address, *i.operands[at + 1 :]))

@@ -20,6 +20,13 @@ _STEPS = {"mov", "cvta", "add", "sub"}
 Place = tuple[str, int]  # a variable and a byte in it
 
 
+def address_of(operand: str) -> Place | None:
+    """Return the register or variable of an address and the number that is added to it; None of anything else."""
+    found = ADDRESS.fullmatch(operand)
+    offset = immediate(found[3].replace(" ", "")) if found is not None and found[3] else 0
+    return None if found is None or offset is None else (found[1], -offset if found[2] == "-" else offset)
+
+
 def with_direct_parameters(kernel: Kernel) -> Kernel:
     """Return a kernel whose loads of parameters name these, as far as their addresses are known, one each."""
     places = places_of(kernel.instructions, {parameter.name for parameter in kernel.parameters})
@@ -46,12 +53,11 @@ def _one_by_one(i: Instruction) -> list[Instruction]:
 def _direct(i: Instruction, places: dict[str, Place]) -> Instruction:
     if i.base != "ld" or (not {"param", "param::entry"}.intersection(i.parts) and _other_space(i)):
         return i
-    found = ADDRESS.fullmatch(i.operands[1])
-    place = places.get(found[1]) if found is not None else None
-    step = immediate(found[3].replace(" ", "")) if found is not None and found[3] else 0
-    if found is None or place is None or step is None:
+    address = address_of(i.operands[1])
+    place = places.get(address[0]) if address is not None else None
+    if address is None or place is None:
         return i
-    offset = place[1] + (-step if found[2] == "-" else step)
+    offset = place[1] + address[1]
     if offset < 0:
         return i
     parts = i.parts if "param" in i.parts else (i.base, "param", *(p for p in i.parts[1:] if p != "param::entry"))

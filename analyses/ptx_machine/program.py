@@ -389,6 +389,11 @@ class Program:
         """Those of `decisive` that may steer a loop in which something happens, and not only what becomes of sums."""
         return self._deciding(effective=True)
 
+    @property
+    def steering_tables(self) -> set[str]:
+        """Pointers to tables in memory on words of which what is kept depends."""
+        return self.roles.tables.steering(self.steering)
+
     def _deciding(self, *, effective: bool) -> frozenset[str]:
         """Return them: what is stored in shared memory decides what has read it, and more runs may show more."""
         held = self._decided.get(effective)

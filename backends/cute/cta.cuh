@@ -101,15 +101,14 @@ struct Cta {
             found.end = all[low + 1].row;
             found.member[0] = low;
         }
-        if constexpr (together && !plan::rows_cut && !plan::columns_cut) {
-            int within;
-            int const first = divide<true>(number, sizes.group * tiles_n, by_strip, within) * sizes.group;
-            int const rows = min(tiles_m - first, sizes.group);
-            along_n = divide<true>(within, rows, rows == sizes.group ? by_rows : by_last_rows, along_m);
-            along_m += first;
-        } else {
-            place_of(number, tiles_m, tiles_n, sizes.group, along_m, along_n);
-        }
+        // `group` tiles along m, then along n, so that neighbours in time share operands. Groups of rows have tiles of
+        // their own along m or n, of which nobody has the inverse.
+        constexpr bool known = together && !plan::rows_cut && !plan::columns_cut;
+        int within;
+        int const first = divide<known>(number, sizes.group * tiles_n, by_strip, within) * sizes.group;
+        int const rows = min(tiles_m - first, sizes.group);
+        along_n = divide<known>(within, rows, rows == sizes.group ? by_rows : by_last_rows, along_m);
+        along_m += first;
         if constexpr (plan::phase_tiles) {
             found.phase = along_m % a_maps;
             along_m /= a_maps;

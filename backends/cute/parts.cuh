@@ -104,15 +104,6 @@ CUTLASS_DEVICE int divided(int number, int by, unsigned inverse, int &rest) {
     return found + (left >= by);
 }
 
-// Where the tile of a number lies: `group` tiles along m, then along n, so that neighbours in time share operands.
-CUTLASS_DEVICE void place_of(int tile, int tiles_m, int tiles_n, int group, int &along_m, int &along_n) {
-    int const strip = group * tiles_n;
-    int const first = tile / strip * group;
-    int const rows = min(tiles_m - first, group);
-    along_m = first + tile % strip % rows;
-    along_n = tile % strip / rows;
-}
-
 // The accumulator of one atom of 64 rows, as wgmma has it: four registers hold two rows' parts of 8 columns.
 using Accumulator = plan::Sum[plan::summed / 2];
 constexpr auto every_register = std::make_index_sequence<plan::summed / 2>();

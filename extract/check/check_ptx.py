@@ -357,7 +357,7 @@ def _swept(module: PtxText, kernel: Kernel, sweep: Sweep, started: float) -> Ker
             (f.line, f"{f.message}, where it is not known how many bytes a block expects"): None for f in findings
         }
         findings = []
-    tables = sorted(program.roles.tables.steering(program.steering))
+    tables = sorted(program.steering_tables)
     if tables:  # with what a launch has in memory it may be right
         held = ", ".join(tables)
         sweep.unproven |= {

@@ -105,7 +105,7 @@ def _shared_out(first: Sweep) -> dict[str, Precondition]:
     cannot be less are multiples of that if they steer a loop, or at least so many.
     """
     program = first.program
-    if program.ranks == 1 or not program.roles.tables.steering(program.steering):
+    if program.ranks == 1 or not program.steering_tables:
         return {}
     sweep = Sweep(program, first.fixed, dict(first.boxes), first.most, known=first.known)
     ones = least_of(sweep)

@@ -122,7 +122,7 @@ def _beside_tables(sweep: Sweep, ones: Values) -> set[str]:
     Together they would make many rounds, where the field alone makes all that there are.
     """
     program = sweep.program
-    if not program.roles.tables.steering(program.steering):
+    if not program.steering_tables:
         return set()
     seen: dict[str, Any] = {}
     for name, step in sweep.steps.items():
@@ -138,11 +138,10 @@ def _unlike_records(sweep: Sweep, base: Values, longer: list[Values]) -> None:
 
     Nobody says which tables a launch has, so that these may be none.
     """
-    tables = sweep.program.roles.tables.steering(sweep.program.steering)
     for name in sorted(sweep.beside):
         if not sweep.late:
             sweep.shown({**base, name: base[name] + sweep.program.multiple(name)})
-    for pattern, more in product(PATTERNS if tables else (), longer):
+    for pattern, more in product(PATTERNS if sweep.program.steering_tables else (), longer):
         if not sweep.late:
             sweep.shown({**base, RECORDS: pattern, **more})
 

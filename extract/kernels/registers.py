@@ -219,8 +219,7 @@ def predicted(
         beside: what the compiler needs.
     """
     work = Work.of(kernel, scaled=scaled)
-    consumer = _used(work, result_bytes, kernel.overlapped > 0, kernel.warpgroups == 1, beside)
-    consumer += MORE * rows_together(kernel, result_bytes)
+    consumer = _of_kernel(kernel, work, result_bytes, beside) + MORE * rows_together(kernel, result_bytes)
     taken, kept = (given - UNUSED for given in kernel.registers)
     return min(consumer, taken), min(int(of_producer(work, beside)), kept)
 
@@ -236,9 +235,14 @@ def rows_together(kernel: ProductKernel, result_bytes: int) -> bool:
     """
     granules = kernel.tile[1] * result_bytes // GRANULE_BYTES + (not kernel.lap)
     few = granules <= FEW_SPANS * ROW_LANES and not kernel.overlapped
-    used = _used(Work.of(kernel, scaled=False), result_bytes, kernel.overlapped > 0, kernel.warpgroups == 1, BESIDE)
+    used = _of_kernel(kernel, Work.of(kernel), result_bytes, BESIDE)
     spare = used + TOGETHER <= kernel.registers[0] - UNUSED
     return kernel.in_rows and kernel.warpgroups < THREE and (few or spare)
+
+
+def _of_kernel(kernel: ProductKernel, work: Work, result_bytes: int, beside: Beside) -> int:
+    """Return the registers a thread that a kernel's consumers use for this work where they may."""
+    return _used(work, result_bytes, kernel.overlapped > 0, kernel.warpgroups == 1, beside)
 
 
 def _used(work: Work, result_bytes: int, overlapped: bool, lone: bool, beside: Beside) -> int:

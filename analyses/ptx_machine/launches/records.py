@@ -16,7 +16,7 @@ import numpy as np
 
 from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.analyses.ptx.instruction import Instruction, immediate, results_of
-from legalsat.analyses.ptx.parameters import ADDRESS
+from legalsat.analyses.ptx.parameters import address_of
 from legalsat.analyses.ptx.text import Kernel
 from legalsat.analyses.ptx_machine.launches.lanewise import LANES, differing
 
@@ -25,7 +25,7 @@ PATTERNS = (1, 2, 3)  # with which runs are made besides
 APART = 20  # bits of an address: pointers that a table holds are so far apart
 FIELD = 1 << 30  # between those of two fields that lie a byte apart
 _MOST_DEPTH = 32
-_STEPS = {"mov", "cvta", "cvt"}
+COPIES = frozenset({"mov", "cvta", "cvt"})
 
 
 def place_in(name: str, definitions: Mapping[str, Sequence[Instruction]], depth: int = 0) -> tuple[int, int]:
@@ -43,7 +43,7 @@ def _place(i: Instruction, definitions: Mapping[str, Sequence[Instruction]], dep
     numbers = [immediate(one) for one in sources]
     if i.base == "ld":
         return 0, 0
-    if i.base in _STEPS:
+    if i.base in COPIES:
         return place_in(sources[0], definitions, depth)
     if i.base in {"mul", "mad"} and "hi" not in i.parts:
         by = next((abs(n) for n in numbers[:2] if n is not None), 1)
@@ -108,11 +108,10 @@ def tables_of(
     places, strides = dict[int, int](), dict[str, int]()
     for i in instructions:
         if loads.get(id(i)) in of_tables:
-            pointer, found = loads[id(i)], ADDRESS.fullmatch(i.operands[1])
-            offset = immediate((found[3] or "0").replace(" ", "")) if found is not None else None
-            stride, at = place_in(found[1], definitions) if found is not None else (1, 0)
-            places[id(i)] = at + (-(offset or 0) if found is not None and found[2] == "-" else offset or 0)
-            strides[pointer] = math.gcd(strides.get(pointer, 0), stride if offset is not None else 1)
+            pointer, place = loads[id(i)], address_of(i.operands[1])
+            stride, at = place_in(place[0], definitions) if place is not None else (1, 0)
+            places[id(i)] = at + (place[1] if place is not None else 0)
+            strides[pointer] = math.gcd(strides.get(pointer, 0), stride)
     tables = Tables()
     for pointer in of_tables:
         widest = max(sizes[n] for n, one in loads.items() if one == pointer)

@@ -16,10 +16,9 @@ from legalsat.analyses.ptx.text import Kernel
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.launches.data import names_of, widths_of, word_loads, words_of
 from legalsat.analyses.ptx_machine.launches.loads import keys_of_load
-from legalsat.analyses.ptx_machine.launches.records import Tables, lanewise_of, tables_of
+from legalsat.analyses.ptx_machine.launches.records import COPIES, Tables, lanewise_of, tables_of
 
 _DIRECT = {"mov", "cvta", "add", "sub", "selp", "or", "cvt", "shfl"}
-_COPIES = {"mov", "cvta", "cvt"}
 WARP = 32  # threads, of which barriers of the block take multiples
 _GREATEST = 4096
 _POINTERS = 2  # that lead one to the next to a word
@@ -116,7 +115,7 @@ def _dividing(instructions: Iterable[Instruction], scales: Mapping[str, Mapping[
                 found |= dict.fromkeys(keys, 0)
             elif i.base == "mul" and "hi" in i.parts and _unsigned_bits(i):
                 found |= {key: max(found.get(key, 0), 1 << _unsigned_bits(i) - 1) for key in keys}
-            elif not (i.base in _COPIES or (i.base == "setp" and immediate(i.operands[2]) == 0)):
+            elif not (i.base in COPIES or (i.base == "setp" and immediate(i.operands[2]) == 0)):
                 others |= keys.keys()
         for operand in i.operands[1:]:
             if operand.startswith(("{", "[")):

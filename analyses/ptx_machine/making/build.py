@@ -6,11 +6,12 @@ from typing import Any
 
 from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction, results_of
-from legalsat.analyses.ptx_machine import branches, registers, series, units
+from legalsat.analyses.ptx_machine import branches, registers, units
 from legalsat.analyses.ptx_machine.compute import compute
 from legalsat.analyses.ptx_machine.lanes import make_lanes
 from legalsat.analyses.ptx_machine.launches.watch import watch_all
 from legalsat.analyses.ptx_machine.machine import EXIT, JUMP, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine.making import series
 from legalsat.analyses.ptx_machine.order import BRANCHES, alive, ranks
 from legalsat.analyses.ptx_machine.slice import LANE_OPERATIONS, touches
 
