@@ -33,13 +33,13 @@ DATA = Path(__file__).parent.parent / "tests" / "data"
 SETS = (
     *("texts", "with_code", "unseen", "developed", "held", "gathered"),
     *("fresh", "blind", "recent", "later", "drawn", "further", "wider", "latest", "newest", "faults", "current"),
-    *("present", "found"),
+    *("present", "found", "gleaned", "searched", "sought"),
 )
 ELSEWHERE = ("texts", "learned")  # of which the first are asked about, and the others only learned from
-# How many reports count a report with its cause, what is told of a cause at length, and each telling, message or rule,
-# which were written by people who had read the reports: of others they know half of what reports know. What is written
-# down as such reports read counts as one.
-WITH_CAUSE, AS_TOLD, AS_TELLING, AS_WRITTEN = 0.5, 0.4, 0.4, 1.0
+# How many reports count a report with its cause, its text without what else the reporter had, what is told of a cause
+# at length, and each telling, message or rule, which were written by people who had read the reports: of others they
+# know half of what reports know. What is written down as such reports read counts as one.
+WITH_CAUSE, ITS_TEXT, AS_TOLD, AS_TELLING, AS_WRITTEN = 0.5, 0.5, 0.4, 0.4, 1.0
 LEAST_WEIGHED, LEAST_PAIRED = 3, 5  # documents with a word, and with a pair of words, that is weighed
 LEAST_WEIGHT = 0.25  # what is less than that is none
 SHRINK, STEPS = 0.1, 50  # of the linear model's fit
@@ -47,7 +47,7 @@ SCOPE_SHRINK, SCOPE_STEPS, LEAST_IN_SCOPE, LEAST_PAIRED_IN_SCOPE = 0.3, 150, 2, 
 FOLDS = 6
 # Of texts about something else that are asked about, held out by where they are from, so many at most are told likely
 # causes, and so many any: who asks has mostly a kernel that fails.
-MOST_SURE, MOST_GUESSED = 0.05, 0.35
+MOST_SURE, MOST_GUESSED = 0.05, 0.3
 _features = lru_cache(maxsize=1 << 13)(ranking.features)
 _PATTERN = re.compile(r"\(\?P<\w+>[^()]*\)|\\[a-zA-Z]|\(\?[:=!]|\[[^\]]*\]|\{[^}]*\}|[\\?*+()|.^$]")
 
@@ -97,13 +97,14 @@ def documents(reports: Iterable[Mapping[str, Any]]) -> list[Document]:
 
 
 def reported(reports: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """Return reports, alone and with the cause that their threads name."""
+    """Return reports, alone, with the cause that their threads name, and without what else the reporter had."""
     found: list[Document] = []
     for report in reports:
         had, cause = whole(report), report.get("cause") or report.get("why", "")
         shares, vendor = _shared(report["codes"]), target_of_text(report["target"]).vendor
         found.append(Document(had, shares, 1.0, vendor))
         found += [Document(f"{had}\n{cause}", shares, WITH_CAUSE, vendor)] if cause else []
+        found += [Document(report["text"], shares, ITS_TEXT, vendor)] if report.get("had") else []
     return found
 
 
@@ -182,8 +183,8 @@ def weighed(texts: Sequence[Document]) -> dict[str, Any]:
     x = np.zeros((len(texts), len(words)), np.float32)
     t = np.zeros((len(texts), len(codes)), np.float32)
     for row, text in enumerate(texts):
-        there = [words[word] for word in said[row] if word in words]
-        x[row, there] = 1 / np.sqrt(max(len(there), 1))
+        there = [word for word in said[row] if word in words]
+        x[row, [words[word] for word in there]] = ranking.values_of(there)
         for code, portion in text.causes.items():
             t[row, codes[code]] = portion
     weights, bias = _fit(x, t, np.array([[text.often] for text in texts], np.float32), SHRINK, STEPS)

@@ -44,6 +44,7 @@ SETS = (
         "found",
         "gleaned",
         "searched",
+        "sought",
     ),
     *(
         "sealed",
@@ -56,6 +57,7 @@ SETS = (
         "sealed_found",
         "sealed_gleaned",
         "sealed_searched",
+        "sealed_sought",
     ),  # which nobody who mends anything reads
 )
 NOT_MENDED_FOR = ("wider", "latest", "newest")  # but for what words say

@@ -20,6 +20,8 @@ from legalsat.cli import main
         (["--shape", "64x64"], "COMMAND is missing in front of --shape; give one of synthesize"),
         (["synthesize", "gemm", "64", "64"], "--m, --n, --k, --dtype and --target are missing"),
         (["explain", "4096x4095"], "4096x4095 is no file"),
+        (["explain", "--shape", "4096", "4095", "--dtype", "bf16"], "a shape is one word, such as --shape 4096x4095"),
+        (["explain", "4096x4095", "bf16", "h100"], "a value goes behind the name of its option"),
         (["explain", "0x4000004000010000"], "--text 0x4000004000010000"),
         (["explain", "CUDA error: invalid argument"], "itself goes behind --text"),
         (["explain", "--gemm", "Mx64", "--dtype", "bf16", "--target", "h200"], "give M x N x K"),

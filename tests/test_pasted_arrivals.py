@@ -23,6 +23,8 @@ EXPECTED = {
     "arrive": "mbarrier.arrive.expect_tx.shared.b64 _, [%r1], {};",
     "function": "tl.mbarrier_expect_tx(bar, {})",
     "short": "barrier_expect(full[k % 2], {})",
+    "in words": "the producer's expect_tx of {} bytes",
+    "as a value": "expect_transaction = {}",
 }
 
 
@@ -43,6 +45,29 @@ def test_a_barrier_of_no_arrivals_or_too_many_is_refused(form: str) -> None:
 def test_bytes_beyond_what_a_barrier_counts_are_refused(form: str) -> None:
     for count, wrong in ((0, False), (32768, False), (MOST - 15, False), (MOST + 1, True)):
         assert ("PIPE022" in told(EXPECTED[form].format(count))) == wrong, count
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mbarrier.arrive.expect_tx with 1048575 bytes: tx-count must not exceed 1048575",
+        "mbarrier expect_tx(1048575): the transaction count's limit is 2^20 - 1",
+        "error: the mbarrier transaction count 1048575 must be less than 1048576",
+    ],
+)
+def test_the_most_bytes_that_a_barrier_counts_are_in_order(text: str) -> None:
+    assert "PIPE022" not in told(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the mbarrier's tx-count must not exceed 1048575",
+        "RuntimeError: mbarrier transaction bytes 2097152 must not exceed the limit of 1048575",
+    ],
+)
+def test_a_limit_of_bytes_that_is_told_is_no_count(text: str) -> None:
+    assert told(text)[0] == "PIPE022"
 
 
 @pytest.mark.parametrize(

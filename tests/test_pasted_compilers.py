@@ -268,3 +268,27 @@ def test_the_assertions_of_the_installed_headers_are_read() -> None:
 def test_an_undecided_answer_is_shown_as_such_in_html() -> None:
     page = ls.explain(COMPILED[0][0], "h200")._repr_html_()
     assert "? undecided" in page and "✗ refused" not in page and "no extents" not in page
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the CuTe DSL compiler hangs when cute.copy gets predicates of another shape",
+        "Triton: compilation of the attention kernel never finishes for BLOCK_N = 256",
+        "ptxas does not terminate on the sm_100 gemm",
+        "nvcc takes forever to compile flash_fwd_hdim256",
+        "the kernel's autotuning is stuck while compiling",
+    ],
+)
+def test_a_compiler_that_never_ends_is_no_kernel_that_hangs(text: str) -> None:
+    assert ls.explain(text, "h100").diagnostics[0].code == "TOOL014"
+
+
+@pytest.mark.parametrize("text", ["my gemm kernel compiles and hangs", "the attention kernel hangs on H100"])
+def test_a_kernel_that_hangs_is_no_compiler_that_does(text: str) -> None:
+    assert "TOOL014" not in [one.code for one in ls.explain(text, "h100").diagnostics]
+
+
+def test_a_compiler_that_infers_no_layout_says_that_users_of_a_buffer_disagree() -> None:
+    for text in ("Layout inference failed to find a solution", "layout inference is unsatisfiable for this wgmma"):
+        assert [one.code for one in ls.explain(text, "h100").diagnostics] == ["TOOL006"]

@@ -48,3 +48,8 @@ def test_a_list_of_strides_is_no_shape() -> None:
     said = "illegal memory access with stride=(16384, 128, 4096, 1)"
     assert "TOOL013" not in codes(said)
     assert "TOOL013" in codes(said.replace("stride", "shape"))
+
+
+def test_a_gpu_that_is_named_is_not_missed_by_what_is_not_of_it() -> None:
+    assert "TOOL004" not in codes("the sums that gemm_sm100 examples read are wrong: the tile is not complete", "b200")
+    assert codes("RuntimeError: the sm_100 attention kernel is not available on this GPU")[0] == "TOOL004"

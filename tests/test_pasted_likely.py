@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from itertools import islice
@@ -17,7 +18,7 @@ from legalsat.pasted.sentences import RULE_OF
 from legalsat.pasted.tables.evidence import TOLD
 from legalsat.pasted.tables.more_tellings import MORE_TELLINGS
 from legalsat.pasted.tables.tellings import TELLINGS
-from legalsat.pasted.wording import likely, ranking, scope
+from legalsat.pasted.wording import likely, merged, ranking, scope
 from legalsat.pasted.wording.apart import APART
 from legalsat.targets import target
 
@@ -160,6 +161,22 @@ def test_weights_are_of_words_and_causes_that_are_counted() -> None:
     assert kept["bias"].keys() == kept["weights"].keys() == kept["reports"].keys()
     assert {word for words in kept["weights"].values() for word in words} <= kept["overall"].keys()
     assert all(isinstance(steps, int) for words in kept["weights"].values() for steps in words.values())
+
+
+def test_what_a_text_names_counts_the_same_however_long_it_is() -> None:
+    named_too = ["@hang", "@fence"]
+    short, long = ranking.values_of([*named_too, "warp"]), ranking.values_of([*named_too, *map(str, range(99))])
+    assert short[:2] == long[:2] and short[0] > 0
+    for values in (short, long):
+        assert sum(value * value for value in values[2:]) == pytest.approx(1)
+
+
+def test_beside_a_printed_cause_another_is_told_that_is_likely_enough() -> None:
+    printed = ls.explain("RuntimeError: int32 offsets overflow past 2^31 elements in the kernel", "h200")
+    (one,) = printed.diagnostics
+    for share, told in ((0.4, [one.code, "PIPE009"]), (0.2, [one.code])):
+        other = likely.Likely({"PIPE009": math.log(share)}, {}, "likely")
+        assert [d.code for d in merged._with_another(printed, one, other).diagnostics] == told
 
 
 def test_no_more_unrelated_texts_than_is_said_are_thought_to_be_about_kernels() -> None:

@@ -106,3 +106,14 @@ def test_a_programs_own_check_does_not_hide_what_the_rest_names(check: str) -> N
     rest = "the scales' buffer comes from torch.empty_strided with more rows than the GPU kernel writes"
     assert "TOOL016" in told(f"{check}\n\n{rest}", "b200")[:2]
     assert "TOOL016" not in told(check, "b200")
+
+
+def test_a_type_that_follows_a_shape_is_the_tensors() -> None:
+    for text in ("torch.Size([4096, 4095]) bfloat16 stride=(4095, 1)", "shape (4096, 4095), bf16, strides (4095, 1)"):
+        (only,) = ls.explain(text, "h100").diagnostics
+        assert only.code == "TMA005" and f"{2 * 4095} bytes" in only.message
+
+
+def test_bytes_of_a_tensor_whose_type_is_not_known_are_said_to_be_of_one_type() -> None:
+    (only,) = ls.explain("shape (4096, 4095), strides (4095, 1)", "h100").diagnostics
+    assert only.code == "TMA005" and "whatever its type, as here of u8" in only.message

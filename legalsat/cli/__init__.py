@@ -201,7 +201,10 @@ class _Parser(argparse.ArgumentParser):
             *first, last = missing
             message = f"{', '.join(first)} and {last} are missing" if first else f"{last} is missing"
         else:
-            message += self._meant(message)
+            said = self._meant(message)
+            if not said and re.match(r"unrecognized arguments: [^-]", message):
+                said = "; a value goes behind the name of its option, such as --target h200"
+            message += said
         raise _UsageError(f"{message}; see `{self.prog} --help`")
 
     def _meant(self, message: str) -> str:

@@ -166,6 +166,8 @@ def _text_of(file: str) -> str | None:
         if len(file.split()) > 1:
             raise InvalidInput(f"{file[:80]} is no file; what is pasted text itself goes behind --text")
         size = f"; did you mean --shape {file}?" if re.fullmatch(r"[1-9][0-9]*([x,][0-9]+)+", file) else ""
+        if re.fullmatch(r"[1-9][0-9]{0,12}", file):
+            size = f"; a shape is one word, such as --shape 4096x{file}"
         size = f"; a descriptor's word goes behind --text: --text {file}" if _A_WORD.fullmatch(file) else size
         raise InvalidInput(
             f"{file} is no file; give a plan that `synthesize --json --output` wrote, or one of pasted text{size}"

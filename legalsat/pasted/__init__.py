@@ -13,7 +13,7 @@ from legalsat.errors import InvalidInput
 from legalsat.explanation import USES, Explanation
 from legalsat.extract.explain.explain import explain_tensor_map
 from legalsat.extract.explain.explain_word import explain_word, unit_lacking, word_of
-from legalsat.pasted.arrivals import explain_arrivals
+from legalsat.pasted.arrivals import explain_arrivals, within_counts
 from legalsat.pasted.beside import curing
 from legalsat.pasted.code.accesses import explain_accesses
 from legalsat.pasted.code.breaks import Pasted, with_code
@@ -132,7 +132,8 @@ def _in_order(known: Explanation | None, whole: str, target: Target) -> set[str]
     if refused and _has_tensors(whole):
         return set(RULE_OF)
     evened = even(whole)
-    return within_limits(evened, target) | ({"SMEM001"} if shared_memory_suffices(evened) else set())
+    suffices = {"SMEM001"} if shared_memory_suffices(evened) else set()
+    return within_limits(evened, target) | within_counts(whole) | suffices
 
 
 def _has_tensors(whole: str) -> bool:

@@ -1,8 +1,8 @@
 """Counts that barriers of shared memory are made with, as code and messages write them, judged by the barrier's range.
 
 PTX takes them last, `mbarrier.init.shared.b64 [bar], 1` and `mbarrier.expect_tx [bar], 2048`; libraries call it what
-they like, `mbarrier_init(&bar, 1)`, `bar[0].init(1)`, `alloc_barrier(1)`, `init_barrier(arrive_count=1)`. A count that
-is a name or an expression says nothing.
+they like, `mbarrier_init(&bar, 1)`, `bar[0].init(1)`, `alloc_barrier(1)`, `init_barrier(arrive_count=1)`, and people
+write "expect_tx of 2048 bytes". A count that is a name or an expression says nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _EXPECTED = re.compile(
     r"\bmbarrier\.(?:arrive\.)?expect_tx(?:\.[\w:]{1,24}){0,3} +(?:[\w%]{1,12} *, *)?\[[^\]\n]{1,60}\] *, *"
     rf"{_COUNT.format('bytes')}"
     rf"|\b\w{{0,24}}(?:expect_?tx|expect_transaction|expect_bytes|barrier_expect|mbarrier_expect)\w{{0,16}}\({_OBJECT}"
-    rf"{_COUNT.format('bytes_too')} *\)",
+    rf"{_COUNT.format('bytes_too')} *\)"
+    r"|\b\w{0,24}expect_?(?:tx|transaction)\w{0,8}(?: of | with | is | ?= ?| )(?P<bytes_told>\d{1,12})\b",
     re.IGNORECASE,
 )
 
@@ -44,8 +45,7 @@ def explain_arrivals(text: str, target: Target) -> Iterator[Diagnostic]:
     Nothing of a GPU that has no such barriers.
     """
     told = set()
-    for code, what, least, match, word in _counts(text):
-        count = int(word, 0 if word.startswith("0x") else 10)
+    for code, what, least, match, count in _counts(text):
         if least <= count <= MOST_COUNTED or not target.mbarrier or (code, count) in told:
             continue
         told.add((code, count))
@@ -57,8 +57,18 @@ def explain_arrivals(text: str, target: Target) -> Iterator[Diagnostic]:
         )
 
 
-def _counts(text: str) -> Iterator[tuple[str, str, int, re.Match[str], str]]:
+def within_counts(text: str) -> set[str]:
+    """Return the rules of counts that a text gives, all of them in order."""
+    given = [(code, least <= count <= MOST_COUNTED) for code, _, least, _, count in _counts(text)]
+    return {code for code, _ in given} - {code for code, in_order in given if not in_order}
+
+
+def _counts(text: str) -> Iterator[tuple[str, str, int, re.Match[str], int]]:
     for match in islice(_MADE.finditer(text), MOST_BARRIERS):
-        yield "PIPE021", "arrivals", 1, match, match["count"]
+        yield "PIPE021", "arrivals", 1, match, _number(match["count"])
     for match in islice(_EXPECTED.finditer(text), MOST_BARRIERS):
-        yield "PIPE022", "bytes", 0, match, match["bytes"] or match["bytes_too"]
+        yield "PIPE022", "bytes", 0, match, _number(match["bytes"] or match["bytes_too"] or match["bytes_told"])
+
+
+def _number(word: str) -> int:
+    return int(word, 0 if word.startswith("0x") else 10)

@@ -67,6 +67,7 @@ _SENTENCE_END = re.compile(r"(?<=[a-z\d)\]`'\"][.;!?]) +(?=[A-Z`\[])")
 # The words by which a text is known to speak of copies and matrix units at all.
 CONTEXT = re.compile(
     r"\btma\b|_tma|tma_|tensor ?_?(?:map|desc|core|memory)|descriptor|\bbulk\b|[gu]mma|tcgen05|tmem|mbarrier|"
+    r"expect_?tx|"
     r"cache modifier|swizzl|\bis_sm\d|hopper|blackwell|sm_?(?:90|100|103|120)|[hb][12]00|cutlass|cute\b|triton"
     r"|tilelang|mosaic|gluon|kittens|"
     r"scaled_mm|mat_?[ab12]\b|grouped_mm|gemm|flash|cluster|smem|shared[ _-]mem|cublas|cuda|nvfuser|torch|kernel|"
@@ -87,7 +88,7 @@ CONTEXT = re.compile(
     r"tiled_?copy|scalar type|"
     r"cp[._]async|\bfp8|_aligned|aligned\b|\btvm\b|"
     r"tile_?lang|warp[- ]?speciali|"
-    r"helion|mlir|nvptx|linear ?layout|layout is expected",
+    r"helion|mlir|nvptx|linear ?layout|layout is expected|layout inference",
     re.IGNORECASE,
 )
 
@@ -102,7 +103,7 @@ _ASKING = re.compile(
     r"reject|refus|remote|in[- ]?flight|corrupt|wrong|incorrect|not present|exited|reissu|reus|compiled (?:with|for)|"
     r"outside|insert|after (?:the|it|its|a|being)\b|\bfreed\b|dealloc|"
     r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require|"
-    r"synchroni[sz]|assum|hard-?cod",
+    r"synchroni[sz]|assum|hard-?cod|never (?:end|return|finish)|forever|satisf",
     re.IGNORECASE,
 )
 

@@ -45,6 +45,8 @@ _PRINTED = re.compile(
     rf"|\b[Bb]lock_?[Ss]hape\s*[:=]?\s*{_LIST.format('block')}"
     r"|\b(?P<unit>storage_offset|data_ptr)(?:\(\))?\s*[:=]?\s*(?P<begin>0x[0-9a-fA-F]{1,16}|\d{1,20})"
     r"|\b(?:torch\.(?=b?float|b?u?int|half|double)|[dD]?_?[tT]ype\s*[:=]\s*(?:torch\.)?[\"']?)(?P<dtype>[A-Za-z]\w*)"
+    r"|(?<=[)\]])[,;:]? (?P<bare>bfloat16|float(?:16|32|64)|bf16|fp(?:16|32|64)|e4m3\w{0,6}|e5m2\w{0,6}"
+    r"|u?int(?:8|16|32|64))\b"
     r"|\b(?P<xla>bf16|f16|f32|f64|s8|u8|s32|f8e4m3fn|f8e5m2)\[(?P<dims>\d+(?:,\s*\d+)+)\]"
 )
 
@@ -171,8 +173,8 @@ def _add(tensor: Printed, match: re.Match[str]) -> None:
     elif match["begin"]:
         tensor.begin = int(match["begin"], 16 if match["begin"].startswith("0x") else 10)
         tensor.begin_in_elements = match["unit"] == "storage_offset"
-    elif match["dtype"] and tensor.dtype is None and _is_type(match["dtype"]):
-        tensor.dtype = match["dtype"]
+    elif tensor.dtype is None and (name := match["dtype"] or match["bare"]) and _is_type(name):
+        tensor.dtype = name
 
 
 def _is_type(name: str) -> bool:
@@ -213,6 +215,8 @@ def _explain_partly(
     if first is None:
         return None
     certain = tuple(d for d in whys[0] if all(any(d.code == other.code for other in why) for why in whys))
+    if printed.dtype is None:
+        certain = tuple(replace(d, message=f"whatever its type, as here of {_WIDTHS[0]}: {d.message}") for d in certain)
     wanted = {d.code for d in said}
     complained = not wanted.isdisjoint(d.code for d in certain) or wanted <= OF_ILLEGAL_MAPS
     if not certain or (printed.strides is None and not complained):

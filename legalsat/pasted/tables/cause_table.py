@@ -524,7 +524,9 @@ CAUSES = (
         r"(?:sm_?\d|hopper|blackwell|ampere)|but (?:the |this |your |current )?(?:device|gpu)\b|"
         r"(?:hopper|blackwell|sm_?\d\d|\bsm \d\.\d|compute capab|"
         r"arch|gpu|device)"
-        r".{0,160}(?:requires?|required|only|is not|not support|unsupported|does not|lacks?\b)",
+        r".{0,160}(?:requires?|required|only|not support|unsupported|lacks?\b|"
+        r"(?:is|are) not (?:\w+ )?(?:avail|implement|enabl|compil|built|recogni|capab|compat|defin|allow|valid|a\b)|"
+        r"does not (?:have|implement|provide|contain|exist|match|offer|include|recogni|know))",
         "the kernel is for another GPU than the one it was asked to run on or compiled for",
         "compile for the GPU that runs it, with the suffix that its matrix and copy instructions need (sm_90a, "
         "sm_100a, "

@@ -103,9 +103,12 @@ OPERAND_CAUSES = (
     Cause(
         "PIPE022",
         r"mbarrier|barrier|transaction|expect_tx|tx[-_ ]?count",
-        r"(?:transaction|tx|bytes).{0,60}(?:2\^20|1048575|1048576|exceed|limit|maximum)",
+        r"(?:transaction|tx|bytes).{0,60}(?:2\^20|1048575|1048576|exceed|limit|maximum|overflow)",
         "a barrier is told more bytes than its count of transactions holds, 1048575",
         "wait for fewer bytes at once, by smaller boxes or more barriers",
+        # The most that it holds is given, and is in order; a limit that is told is no count.
+        unless=r"(?<!limit )(?<!maximum )(?:\b(?:with|of|is|got|given|expects?)|count|tx|bytes|transaction)\W{1,3}"
+        r"1048575\b",
     ),
     Cause(
         "VEC001",

@@ -282,6 +282,28 @@ LAST_CAUSES = (
         unless=rf"{_MACHINE}|attributeerror|no module|import|shared[ _]mem|\bsmem\b|tmem|stride",
     ),
     Cause(
+        "TOOL014",
+        r"\b(?:nvcc|ptxas|cicc|mlir|llvm|triton|tilelang|mosaic|pallas|cute|dsl|kernels?|autotun\w+|jit)\b|"
+        r"\b(?:gemm|attention|wgmma|tma)\b",
+        r"\b(?:compiler|ptxas|nvcc|cicc)s? (?:\w+ )?(?:hangs?|hung|freezes|spins|never (?:ends?|returns?|finish\w*)|"
+        r"(?:does not|doesn't) (?:end|return|finish|terminate))|"
+        r"\bcompil(?:ation|ing)\b (?:\w+ ){0,4}(?:hangs?|hung|never (?:ends?|returns?|finish\w*)|takes forever|"
+        r"(?:does not|doesn't) (?:end|finish|terminate))|"
+        r"\b(?:hangs?|hung|stuck) (?:\w+ )?(?:while|when|during|in|at) compil(?:ing|ation)\b|"
+        r"\btakes forever to compile\b",
+        "the compiler never ends, which is a fault of its own whatever the program does; no kernel ran",
+        "compile a smaller tile, fewer stages or less unrolling to find what it does not end on, or take another "
+        "version of it",
+    ),
+    Cause(
+        "TOOL006",
+        r"layout inference|infer(?:ring)? (?:the |a )?layouts?",
+        r"unsatisfiable|fail\w*|no solution|cannot|can't|could not|couldn't|conflict\w*|contradict\w*",
+        "no layout suits all users of a buffer, or all that is annotated of them, as far as the compiler finds",
+        "annotate one layout, tiling and swizzle for the buffer that its copies and products share, or leave the "
+        "annotation out",
+    ),
+    Cause(
         "PIPE007",
         r"\bkernels?\b|\bexamples?\b|\bgemm|attention|warp[- ]?speciali|pipelined|\bloop\b|hopper|blackwell|"
         r"[abh][12]00",
@@ -343,7 +365,7 @@ _NO_CONFIG = Cause(
     "the program's tuner finds no configuration that compiles and runs",
     "give one configuration by hand with smaller tiles and fewer stages, and paste the error of its own",
 )
-_ON_DEVICE = Cause(
+ON_DEVICE = Cause(
     "TOOL010",
     r"device-side assert",
     r"triggered",
@@ -352,4 +374,4 @@ _ON_DEVICE = Cause(
     "read that line, and print the indices and extents that it compares, on the CPU or with CUDA_LAUNCH_BLOCKING=1",
 )
 NO_CHECK = _OWN_CHECK.unless
-OWN_CHECKS = (_ON_DEVICE, COMPILER_CHECK, _OWN_CHECK, _NO_CONFIG, _COMPILER)
+OWN_CHECKS = (ON_DEVICE, COMPILER_CHECK, _OWN_CHECK, _NO_CONFIG, _COMPILER)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.beside import OF_ILLEGAL_MAPS
-from legalsat.pasted.tables.program_causes import COMPILER_CHECK, LIBRARY_FAILED, OWN_CHECKS
+from legalsat.pasted.tables.program_causes import COMPILER_CHECK, LIBRARY_FAILED, ON_DEVICE, OWN_CHECKS
 
 # What is seen of a failure, and says little of its cause: results, and that a kernel never ends.
 EFFECTS = OF_ILLEGAL_MAPS | {"CUDA002", "CUDA720", "CUDA999", "PIPE007", "TOOL008"}
@@ -21,11 +21,11 @@ _BY_PROSE = re.compile(
     r"\brequire|\bneeds?\b|\bshould be \d|\bexhaust|\bout of (?:resource|(?:shared|tensor) memory|tmem|smem)))"
 )
 # That some check of a program's own failed, of no known rule, or a library's kernel with nothing said of why.
-_CHECKS = tuple(one.message.partition("{")[0] for one in OWN_CHECKS if one is not COMPILER_CHECK)
+_CHECKS = tuple(one.message.partition("{")[0] for one in OWN_CHECKS if one not in (COMPILER_CHECK, ON_DEVICE))
 _UNKNOWN_CHECKS = (*_CHECKS, LIBRARY_FAILED)
 # By how much a line raises the score of the cause that it names, as a logarithm: a check of its own, prose, what was
 # printed, and an effect that may be a cause itself. What a call returned is as likely a cause as words say.
-_CHECKED, _IN_PROSE, _PRINTED, _AN_EFFECT = 0.25, 2.0, 2.0, 1.5
+_CHECKED, _IN_PROSE, _PRINTED, _AN_EFFECT = 0.25, 3.0, 3.0, 1.5
 
 
 def is_by_line(one: Diagnostic) -> bool:

@@ -1,8 +1,8 @@
 """What is known of a report together with the causes that its words make likely: which two come first.
 
 What numbers and known programs show stands as it is. Beside what a program printed, or code may have, words tell
-another cause if that is more likely than not. What a call returned, what prose seems to name, and checks of unknown
-programs, are ordered among the causes that the words of the whole report make likely, by one score.
+another cause if that is as likely as three in ten. What a call returned, what prose seems to name, and checks of
+unknown programs, are ordered among the causes that the words of the whole report make likely, by one score.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from legalsat.pasted.wording.likely import MOST, WHERE, Likely, likely_causes
 from legalsat.targets import Target
 
 TEXT = "the pasted text"
-_HALF = math.log(0.5)
+_WORTH_TELLING = math.log(0.3)  # beside a cause that is named
 _SAYS = {
     "likely": "what is likely is told from words alone, and is not proven",
     "possible": "nothing in the text is sure to be about a kernel on a GPU; if one fails, look at these causes first",
@@ -89,9 +89,9 @@ def _merged(known: Explanation, likely: Likely) -> Explanation:
 
 
 def _with_another(known: Explanation, cause: Diagnostic, likely: Likely) -> Explanation:
-    """Return what is known with another cause after the one that is named, if that is more likely than not."""
+    """Return what is known with another cause after the one that is named, if that is likely enough."""
     codes = {one.code for one in known.diagnostics}
-    other = next((code for code, score in likely.scores.items() if score >= _HALF and code not in codes), None)
+    other = next((code for code, score in likely.scores.items() if score >= _WORTH_TELLING and code not in codes), None)
     if other is None:
         return known
     at = known.diagnostics.index(cause) + 1

@@ -3,8 +3,10 @@
 Two ways agree on more than either alone. Naive Bayes counts the texts of each cause that have a word: reports, what is
 told of the cause (`legalsat.pasted.tables.evidence`, `tellings`), what programs print of it and what its rule says; it
 knows causes of few reports. A linear model weighs words by how far they tell causes apart. Two words that stand side by
-side count as one more, and so does how large numbers are. Both are made by `bench/fit_evidence.py`. A cause's score is
-the sum of both as logarithms of how likely it is, naive Bayes at a quarter, for its words are anything but independent.
+side count as one more, and so does how large numbers are. The more words a text has the less counts each of them, but
+what it names of a kernel and of its failure (concepts) counts the same in any text. Both are made by
+`bench/fit_evidence.py`. A cause's score is the sum of both as logarithms of how likely it is, naive Bayes at a quarter,
+for its words are anything but independent.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +29,7 @@ COUNTS = Path(__file__).parent / "evidence.json"
 _SMOOTHING, _SPREAD = 4.0, 2.0  # pseudo-counts
 _TRUST = 0.25  # of naive Bayes, whose words are counted as if they were independent
 _BESIDE = 0.3  # what naive Bayes counts beside the linear model
+_NAMED = 0.5  # what each concept counts in the linear model; all words together count 1, as the sum of their squares
 _STEP = 100  # steps of a weight in the file that make 1
 # What a program returned, and which unit a GPU lacks, is told where it is printed; but that a kernel reads or writes
 # what is not its own (CUDA700), runs for too long (CUDA702), or waits for blocks that never start (CUDA720), is a cause
@@ -97,6 +100,10 @@ def is_term(feature: str) -> bool:
     return _BETWEEN not in feature and not feature.startswith(PREFIX)
 
 
+def _is_concept(feature: str) -> bool:
+    return feature.startswith("@")
+
+
 def concepts(text: str) -> dict[str, str]:
     """Return what is said of each concept that a text names."""
     found = ((name, pattern.search(split)) for split in (_split(text),) for name, pattern in _PATTERNS.items())
@@ -133,13 +140,20 @@ def scored(words: Iterable[str], known: Evidence, target: Target, returned: Coll
     sums = _shares({code: _TRUST * _score(known, code, counted) for code in possible})
     if known.weights:
         sums = {code: _BESIDE * share for code, share in sums.items()}
-        scale = 1 / math.sqrt(max(len(counted), 1))
+        values = dict(zip(counted, values_of(counted), strict=True))
         of: dict[str, float] = {}
         for code in possible:
             weights = known.weights.get(code, {})
-            of[code] = known.bias.get(code, min(known.bias.values())) + scale * sum(weights.get(w, 0) for w in counted)
+            said = sum(weights.get(word, 0) * value for word, value in values.items())
+            of[code] = known.bias.get(code, min(known.bias.values())) + said
         sums = _shares({code: sums[code] + share for code, share in _shares(of).items()})
     return dict(sorted(sums.items(), key=lambda one: one[1], reverse=True))
+
+
+def values_of(features: Sequence[str]) -> list[float]:
+    """Return what each feature of a text counts in the linear model."""
+    rest = 1 / math.sqrt(max(sum(not _is_concept(one) for one in features), 1))
+    return [_NAMED if _is_concept(one) else rest for one in features]
 
 
 def ranked(words: Iterable[str], known: Evidence, target: Target) -> list[str]:
