@@ -130,6 +130,29 @@ def test_what_came_together_is_multiplied_together(apart: int, right: bool) -> N
     assert not found.findings and said is not right, (found.findings, found.unproven)
 
 
+LOADED = f"""@%p0 mbarrier.init.shared::cta.b64 [%r2+8128], 1;
+@%p0 fence.mbarrier_init.release.cluster;
+{MET}@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2+8128], 512;
+@%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%d1], 512, [%r2+8128];
+W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2+8128], 0;
+@!%p2 bra W;
+"""
+
+
+@pytest.mark.parametrize(("to", "right"), [("%r3", True), ("%r5", False)])
+def test_what_is_changed_in_its_place_belongs_to_what_came_there(to: str, right: bool) -> None:
+    """Of 512 bytes of B that a copy brings, threads change the first 128, or write what these were to the second half."""
+    change = "setp.lt.u32 %p3, %r0, 8;\n@!%p3 bra OUT;\nld.shared.v4.b32 {%r10, %r11, %r12, %r13}, [%r3];\n"
+    change += f"st.shared.v4.b32 [{to}], {{%r10, %r11, %r12, %r9}};\nOUT:\nfence.proxy.async.shared::cta;\n{MET}"
+    words = "cvt.u64.u32 %d2, %r2; shr.b64 %d2, %d2, 4; or.b64 %d3, %d2, 0x0000000800080000; add.s64 %d4, %d3, 16;\n"
+    registers = "{%r20, %r21, %r22, %r23}"
+    multiplied = by_registers(registers, "%d3", "0") + by_registers(registers.replace("2", "1"), "%d4")
+    end = "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n"
+    found = checked(LOADED + change + words + "wgmma.fence.sync.aligned;\n" + multiplied + end, 128)
+    assert not found.findings and found.proven is right, (found.findings, found.unproven)
+    assert right or any("with something else" in one.reason for one in found.unproven)
+
+
 def masked(second: str, end: str = "%r11") -> str:
     """A tile that is stored as matrices and copied out by threads, up to n of its 32 rows, then another one."""
     read = "ld.shared.v4.b32 {{%r20, %r21, %r22, %r23}}, [%r3];"

@@ -32,9 +32,10 @@ xor.b32 %r5, %r5, 1; sub.u32 %r6, %r6, 1;
 """
 
 
-def parts(fault: str = "") -> str:
-    """A thread that waits for a k-tile of each part at least, and one that brings those that there are."""
-    takes = f"CL:\n{met(FULL, EMPTY, 'C')}setp.gt.s32 %p3, %r6, 0;\n@%p3 bra CL;\n"
+def parts(fault: str = "", first: int = 0) -> str:
+    """A thread that waits for a k-tile of each part at least, after the first ones, and one that brings all of them."""
+    peeled = "".join(met(FULL, EMPTY, f"C{n}") for n in range(first))
+    takes = f"{peeled}CL:\n{met(FULL, EMPTY, 'C')}setp.gt.s32 %p3, %r6, 0;\n@%p3 bra CL;\n"
     brings = f"{fault}PL: setp.le.s32 %p4, %r6, 0;\n@%p4 bra PN;\n{met(EMPTY, FULL, 'P')}bra PL;\nPN:\n"
     return kernel(
         f"""@%p0 mbarrier.init.shared::cta.b64 [{FULL}], 1;
@@ -58,6 +59,12 @@ def test_no_more_parts_of_k_than_tiles_is_a_condition() -> None:
     assert found.proven and str(said).startswith("parts is at most ceil(k / 64) (above: phase 1 gets 0 of 1 arrivals")
 
 
+def test_each_part_may_need_several_tiles() -> None:
+    found = only(parts(first=2))
+    assert found.proven
+    assert any(str(one).startswith("parts is at most ceil(k / 64) / 3 (above: phase") for one in found.conditions)
+
+
 @pytest.mark.parametrize("fault", [
     "setp.eq.u32 %p6, %r4, 1;\n@%p6 sub.u32 %r6, %r6, 1;\n",  # of the second part one k-tile fewer
     "setp.eq.u32 %p6, %r6, 3;\n@%p6 sub.u32 %r6, %r6, 1;\n",  # of three k-tiles two
@@ -74,20 +81,31 @@ def test_what_is_needed_is_the_least_that_holds() -> None:
     r = random.Random(1)
     for _ in range(300):
         tiled = r.choice(["", "m"])
-        relation = Relation("tiles", tiled, r.randint(1, 5) if tiled else 1, "k", r.randint(1, 5))
+        relation = Relation("tiles", tiled, r.randint(1, 5) if tiled else 1, "k", r.randint(1, 5), r.randint(1, 3))
         values = {"tiles": r.randrange(6), "m": r.randrange(9), "k": 0}
-        least = next(k for k in range(99) if relation.holds({**values, "k": k}))
+        least = next(k for k in range(199) if relation.holds({**values, "k": k}))
         rows = -(-values["m"] // relation.tile) if tiled else 1
-        brute = next(k for k in range(99) if not rows or values["tiles"] // rows <= -(-k // relation.each))
+        among = values["tiles"] // rows if rows else 0
+        brute = next(k for k in range(199) if among * relation.share <= -(-k // relation.each))
         assert least == relation.needed(values) == brute
 
 
 @pytest.mark.parametrize("hidden", [
     Relation("tiles", "", 1, "m", 128), Relation("tiles", "", 1, "k", 64), Relation("tiles", "m", 128, "k", 64),
+    Relation("tiles", "m", 128, "k", 64, 3),
 ])  # fmt: skip
 def test_a_relation_is_found_that_tells_right_launches_from_others(hidden: Relation) -> None:
-    listed = [{"tiles": t, "m": m, "k": k} for t in range(6) for m in (0, 1, 128, 300) for k in (0, 1, 64, 65, 200)]
+    listed = [{"tiles": t, "m": m, "k": k} for t in range(6) for m in (0, 1, 128, 300) for k in (0, 1, 64, 65, 400)]
     wrong, right = ([one for one in listed if hidden.holds(one) is kept] for kept in (False, True))
     assert relation_of(STEPS, wrong, right) == hidden
     assert relation_of(STEPS, [*wrong, right[-1]], right[:-1]) is None  # one that keeps to it is wrong too
-    assert relation_of(STEPS, wrong[1:], [*right, wrong[0]]) is None  # one that does not is right
+    assert relation_of(STEPS, wrong[:-1], [*right, wrong[-1]]) is None  # one that does not is right
+
+
+def test_a_launch_of_nothing_may_break_a_relation() -> None:
+    hidden = Relation("tiles", "m", 128, "k", 64, 2)
+    listed = [{"tiles": t, "m": m, "k": k, "n": 1} for t in range(6) for m in (1, 300) for k in (1, 64, 200, 700)]
+    wrong, right = ([one for one in listed if hidden.holds(one) is kept] for kept in (False, True))
+    steps, broken = {**STEPS, "n": 1}, wrong[-1]
+    assert relation_of(steps, wrong, [*right, {**broken, "n": 0}]) == hidden
+    assert relation_of(steps, wrong[:-1], [*right, broken]) is None

@@ -317,6 +317,8 @@ class Order:
                     )
         number = self._add(agent, epoch, kind, line)
         if memory is self.shared:
+            if kind == "st" and self.loads.brought(writers, self.accesses) and memory.all_read_by(regions, agent):
+                self.loads.change(number, writers)
             self.loads.note_lost(writers, memory.unread(regions), self.accesses, line)
             self._note_write(cells, kind, line)
         memory.wrote(regions, number)

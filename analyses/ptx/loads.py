@@ -84,6 +84,7 @@ class Loads:
         cut: numbers of accesses of which some has been overwritten that nobody had read, and at which lines, with how
             often that line had overwritten such by then.
         stale: lines at which units read what was written anew and, beside it, what they have read before.
+        changed: of stores by threads in the place of what these have read, the loads that brought it.
     """
 
     begun: dict[int, int] = field(default_factory=dict)
@@ -94,6 +95,20 @@ class Loads:
     over: dict[tuple[int, int], int] = field(default_factory=dict)
     cut: dict[tuple[int, int], int] = field(default_factory=dict)
     stale: dict[int, None] = field(default_factory=dict)
+    changed: dict[int, frozenset[int]] = field(default_factory=dict)
+
+    def brought(self, writers: Iterable[int], accesses: Sequence[Access]) -> bool:
+        """Have loads brought all that some accesses wrote, be it as it came or changed in its place?"""
+        return all(accesses[number].kind == "load" or number in self.changed for number in writers)
+
+    def change(self, number: int, writers: Iterable[int]) -> None:
+        """Note a store that changes what others wrote in its place: it belongs to what came there."""
+        self.changed[number] = frozenset(self.origins(writers))
+
+    def origins(self, writers: Iterable[int]) -> list[int]:
+        """Return who wrote first what some accesses did, or changed in its place."""
+        changed = self.changed
+        return sorted({one for number in writers for one in changed.get(number, (number,))}) if changed else [*writers]
 
     def note_read(self, writers: Iterable[int], accesses: Sequence[Access], known: Sequence[int], line: int) -> None:
         """Note who wrote what a warp reads that knows so much."""

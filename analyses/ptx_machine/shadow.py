@@ -189,6 +189,11 @@ class Shadow:
         writer, readers = self._writer, self._readers
         return {writer[one] for one in regions if writer[one] and readers[one] is None}
 
+    def all_read_by(self, regions: Iterable[int], agent: int) -> bool:
+        """Has an agent read all of some regions since they were written?"""
+        readers, slot = self._readers, self._slots.get(agent)
+        return slot is not None and all(slot in (readers[one] or ()) for one in regions)
+
     def partly(self, regions: Iterable[int], chosen: Callable[[int], bool]) -> bool:
         """Have chosen accesses read some of the regions since they were written, and others not?"""
         writer, readers = self._writer, self._readers

@@ -10,7 +10,7 @@ zero, unless it is that of a wait which few rounds may overtake.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from legalsat.analyses.ptx.findings import Undecided
@@ -18,7 +18,7 @@ from legalsat.analyses.ptx_machine.launches.together import going_alike
 from legalsat.analyses.ptx_machine.program import Seen
 from legalsat.extract.check.ptx_failure import Failure, Values
 from legalsat.extract.check.ptx_known import key_of
-from legalsat.extract.check.ptx_relations import Relation, relation_of
+from legalsat.extract.check.ptx_relations import Relation, Tried, relation_of
 from legalsat.extract.check.ptx_sweep import MANY_WORK, Sweep
 from legalsat.extract.check.ptx_values import find_steps, least_of, sweep_all
 from legalsat.logic import round_up
@@ -209,7 +209,7 @@ def _from(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
     sweep, work, runs, reached = first, first.work, first.runs, program.reached
     found: dict[str, Precondition] = {}
     shared: dict[str, Precondition] = {}
-    tried = _Tried()
+    tried = Tried()
     seen, earlier, cut = first.excused, first.earlier, False
     for number in range(_SWEEPS):
         if not sweep.failing or (not sweep.findings and not sweep.missed):
@@ -224,7 +224,7 @@ def _from(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
         if not more:
             # Where least values are asked for in vain, or again and again, it is a relation of parameters.
             more = search.preconditions(found) if not number else {}
-            related = {} if more or shared or sweep.relation is not None else search.related(tried)
+            related = {} if shared or sweep.relation is not None else search.related(tried, more)
             more = related or more or (search.preconditions(found) if number else {})
             found = related or found | more
         work, runs, cut = work + search.work, runs + search.runs, cut or bool(search.unended)
@@ -325,20 +325,6 @@ def most_of(sweep: Sweep, name: str) -> int:
     return MOST_ROUNDS * step if step else MOST
 
 
-@dataclass
-class _Tried:
-    """Launches of all sweeps so far that the kernel does not drop: those that went wrong, and those that are right."""
-
-    wrong: list[Failure] = field(default_factory=list)
-    right: list[Values] = field(default_factory=list)
-
-    def add(self, sweep: Sweep) -> None:
-        """Add those of a sweep."""
-        failed = [one.values for one in sweep.failing]
-        self.wrong += [one for one in sweep.failing if not sweep.dropped(one.values)]
-        self.right += [one for one in sweep.ran if one not in failed and not sweep.dropped(one)]
-
-
 class _Search:
     """Looks for the least values from which runs that went wrong are right; `unended`: probes that took too long."""
 
@@ -375,18 +361,29 @@ class _Search:
                 return {name: Precondition(name, 0, line, reason, multiple)}
         return {}
 
-    def related(self, tried: _Tried) -> dict[str, Precondition]:
-        """Return a relation of parameters that all launches break which hang for want of work, and no right one."""
+    def related(self, tried: Tried, instead: dict[str, Precondition]) -> dict[str, Precondition]:
+        """Return a relation of parameters that all launches break which hang for want of work, and no right one.
+
+        `instead`: least values that tell them apart as well, of which a launch says that they are not enough.
+        """
         first = tried.wrong[0] if tried.wrong and all(one.of_nothing and one.hangs for one in tried.wrong) else None
         wrong = [one.values for one in tried.wrong]
         found = relation_of(self.sweep.steps, wrong, tried.right) if first is not None else None
         if first is None or found is None:
+            return {}
+        if instead and not self._not_enough(wrong[0], instead, found):
             return {}
         # Where it is kept to, the same place is come to, and all is right: else it is what such launches alone do.
         kept = [{**one, found.most: found.needed(one)} for one in wrong]
         if not all(map(self.is_right, kept[:_PROBES])) or not self._comes_to(first.line, kept[_PROBES:][-_PROBES:]):
             return {}
         return {found.counted: Precondition(found.counted, 0, first.line, first.reason, relation=found)}
+
+    def _not_enough(self, values: Values, least: dict[str, Precondition], relation: Relation) -> bool:
+        """Does a launch hang that has the least values of parameters, in twice as many parts as a relation allows?"""
+        raised = {**values, **{name: max(one.least, values.get(name, 0)) for name, one in least.items()}}
+        more = relation.doubled(raised)
+        return more is not None and not self.is_right(more) and key_of(more) not in self.unended
 
     def _comes_to(self, line: int, more: list[Values]) -> bool:
         """Does a launch that is right come to an operation, one of those that were tried or one of a few more?"""

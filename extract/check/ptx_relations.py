@@ -8,10 +8,16 @@ want of work, and by no other one that was run to its end.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import permutations
+from typing import TYPE_CHECKING
 
-from legalsat.extract.check.ptx_failure import Values
+from legalsat.extract.check.ptx_failure import Failure, Values
+
+if TYPE_CHECKING:
+    from legalsat.extract.check.ptx_sweep import Sweep
+
+MOST_SHARE = 8  # rounds that each part may need
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +27,8 @@ class Relation:
     Attributes:
         parts: a parameter that counts them.
         tiled: a parameter of which each tile has so many, `tile`; "" for one tile.
-        most: a parameter of which a part has `each` at least.
+        most: a parameter of which a round of a part takes `each`.
+        share: rounds that a part has at least.
     """
 
     parts: str
@@ -29,15 +36,27 @@ class Relation:
     tile: int
     most: str
     each: int
+    share: int = 1
 
     def needed(self, values: Mapping[str, int]) -> int:
         """Return the least value of `most` with which a launch keeps to this."""
+        parts = self.parts_of(values)
+        return self.each * (parts * self.share - 1) + 1 if parts else 0
+
+    def parts_of(self, values: Mapping[str, int]) -> int:
+        """Return how many parts each tile has in a launch."""
         tiles = -(-values[self.tiled] // self.tile) if self.tiled else 1
-        return self.each * (values[self.parts] // tiles - 1) + 1 if tiles and values[self.parts] >= tiles else 0
+        return values[self.parts] // tiles if tiles else 0
 
     def holds(self, values: Mapping[str, int]) -> bool:
         """Does a launch keep to this?"""
         return values[self.most] >= self.needed(values)
+
+    def doubled(self, values: Values) -> Values | None:
+        """Return a launch that keeps to this, with twice as many parts, so that it does not; None if that is not so."""
+        parts = self.parts_of(values)
+        more = {**values, self.parts: 2 * values[self.parts]}
+        return more if parts and self.holds(values) and not self.holds(more) else None
 
     @property
     def counted(self) -> str:
@@ -45,11 +64,25 @@ class Relation:
         return f"{self.parts} / {_rounded_up(self.tiled, self.tile)}" if self.tiled else self.parts
 
     def __str__(self) -> str:
-        return _rounded_up(self.most, self.each)
+        return _rounded_up(self.most, self.each) + (f" / {self.share}" if self.share > 1 else "")
 
 
 def _rounded_up(name: str, step: int) -> str:
     return f"ceil({name} / {step})" if step > 1 else name
+
+
+@dataclass
+class Tried:
+    """Launches of all sweeps so far that the kernel does not drop: those that went wrong, and those that are right."""
+
+    wrong: list[Failure] = field(default_factory=list)
+    right: list[Values] = field(default_factory=list)
+
+    def add(self, sweep: Sweep) -> None:
+        """Add those of a sweep."""
+        failed = [one.values for one in sweep.failing]
+        self.wrong += [one for one in sweep.failing if not sweep.dropped(one.values)]
+        self.right += [one for one in sweep.ran if one not in failed and not sweep.dropped(one)]
 
 
 def relation_of(steps: Values, wrong: Sequence[Values], right: Sequence[Values]) -> Relation | None:
@@ -58,18 +91,37 @@ def relation_of(steps: Values, wrong: Sequence[Values], right: Sequence[Values])
     Args:
         steps: by how much parameters grow for a loop to run once more.
         wrong: values of launches that hang.
-        right: values of others.
+        right: values of others. One with nothing to do for want of something else may break the relation.
     """
-    for found in _all(steps):
-        named = {found.parts, found.most, *filter(None, [found.tiled])}
+    counts = [name for name, step in steps.items() if step and not name.startswith(("%", "["))]
+    for each_once in _all(steps):
+        named = {each_once.parts, each_once.most, *filter(None, [each_once.tiled])}
         if not all(named <= one.keys() for one in (*wrong, *right)):
             continue
-        few = min((one[found.parts] for one in wrong), default=0)
-        if any(map(found.holds, wrong)) or not all(map(found.holds, right)):
+        found = replace(each_once, share=_least_share(each_once, wrong))
+        if found.share > MOST_SHARE:
             continue
-        if any(one[found.parts] > max(few, 1) for one in right):  # else it is that of a greatest value
+        few = min((one[found.parts] for one in wrong), default=0)
+        others = [name for name in counts if name not in named]
+        if any(map(found.holds, wrong)) or not all(found.holds(one) or _idle(one, others) for one in right):
+            continue
+        if any(one[found.parts] >= max(few, 2) for one in right):  # else it is that of a greatest value
             return found
     return None
+
+
+def _idle(values: Values, counts: Sequence[str]) -> bool:
+    """Has a launch none of something, so that it is right whatever else it has?"""
+    return any(values.get(name) == 0 for name in counts)
+
+
+def _least_share(relation: Relation, wrong: Sequence[Values]) -> int:
+    """Return the fewest rounds of a part that all launches that went wrong are short of; more than any for none."""
+    parts = [relation.parts_of(one) for one in wrong]
+    if not all(parts):
+        return MOST_SHARE + 1
+    rounds = [-(-one[relation.most] // relation.each) for one in wrong]
+    return 1 + max((have // among for have, among in zip(rounds, parts, strict=True)), default=0)
 
 
 def _all(steps: Values) -> Iterator[Relation]:

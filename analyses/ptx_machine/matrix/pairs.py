@@ -3,7 +3,7 @@
 All of an operand may be read all the same, where several accumulators share it. But into one accumulator each byte of A
 goes with one part of B of those that came in the same phase, or were written at the same time. And what came together,
 or was written at the same lines, is read together: a multiplication that reads some of it, and with that what others
-have written, reads over the end of its operand.
+have written, reads over the end of its operand. What threads change where it lies belongs to what came there.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def _sources(run: Run, place: tuple[object, int], writers: list[int], line: int)
     if last is not None and last[0] == writers:  # the next step of a stage
         came: Came = last[1]
         return came
-    accesses = run.order.accesses
-    came = _came(accesses, writers)
-    lines = frozenset(accesses[number].line for number in writers if number)
+    accesses, origins = run.order.accesses, run.order.loads.origins(writers)
+    came = _came(accesses, origins)
+    lines = frozenset(accesses[number].line for number in origins if number)
     before = [run.paired.setdefault((place, one), sources) == sources for sources in (came, lines) for one in sources]
     if not all(before):
         run.order.doubts[line, f"{_BEYOND}, {_ELSE}"] = None
