@@ -151,14 +151,18 @@ def _fill_tiles(sweep: Sweep, bases: list[Values]) -> None:
 
     What lies in the wrong place is read by nobody then, either.
     """
-    program = sweep.program
-    names = [n for n in bases[-1] if n in program.decisive and not n.startswith(("%", "["))]
-    unread = program.written_by_line.unread
-    for size, name in product(WIDE, names):
-        if sweep.findings or sweep.late or not unread(program.shared_regions.cells, program.granule):
+    program, base = sweep.program, bases[min(1, len(bases) - 1)]
+    names = [n for n in base if n in program.decisive and not n.startswith(("%", "[")) and not program.is_pointer(n)]
+    two = {name: sweep.more(name, step, 2) for name, step in sweep.steps.items() if step and name in names}
+    several = [n for n in names if sweep.steps.get(n) != 1]  # else it counts rounds
+    # Rows and columns at once, also of several tiles where these are counted apart, then each by itself.
+    listed = [*product(WIDE, ({}, two), [several]), *product(WIDE, [{}], [[name] for name in names])]
+    for size, more, chosen in listed:
+        unread = program.written_by_line.unread(program.shared_regions.cells, program.granule)
+        if sweep.findings or sweep.late or not unread:
             return
-        if not program.is_pointer(name):
-            sweep.shown({**bases[min(1, len(bases) - 1)], name: round_up(size, program.multiple(name))}, LONG_WORK)
+        wide = {name: round_up(size, program.multiple(name)) for name in chosen}
+        sweep.shown({**base, **more, **wide}, LONG_WORK)
 
 
 def _launched(sweep: Sweep, ones: Values) -> Values:
