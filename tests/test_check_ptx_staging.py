@@ -141,7 +141,7 @@ W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2+8128], 0;
 
 @pytest.mark.parametrize(("to", "right"), [("%r3", True), ("%r5", False)])
 def test_what_is_changed_in_its_place_belongs_to_what_came_there(to: str, right: bool) -> None:
-    """Of 512 bytes of B that a copy brings, threads change the first 128, or write what these were to the second half."""
+    """Of 512 bytes of B that a copy brings, threads change the first 128, or write those to the second half."""
     change = "setp.lt.u32 %p3, %r0, 8;\n@!%p3 bra OUT;\nld.shared.v4.b32 {%r10, %r11, %r12, %r13}, [%r3];\n"
     change += f"st.shared.v4.b32 [{to}], {{%r10, %r11, %r12, %r9}};\nOUT:\nfence.proxy.async.shared::cta;\n{MET}"
     words = "cvt.u64.u32 %d2, %r2; shr.b64 %d2, %d2, 4; or.b64 %d3, %d2, 0x0000000800080000; add.s64 %d4, %d3, 16;\n"

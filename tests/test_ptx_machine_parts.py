@@ -18,6 +18,7 @@ from legalsat.analyses.ptx_machine.alu import arithmetic
 from legalsat.analyses.ptx_machine.flow import control_of, is_choice
 from legalsat.analyses.ptx_machine.launches.roles import roles_of
 from legalsat.analyses.ptx_machine.machine import PASS
+from legalsat.analyses.ptx_machine.making.quick import quick
 from legalsat.analyses.ptx_machine.periods import Period, Periods, period_of
 from legalsat.analyses.ptx_machine.places import Places
 from legalsat.analyses.ptx_machine.registers import join_idle, make_copy
@@ -336,3 +337,27 @@ def test_products_of_factors_are_those_of_floats() -> None:
     lanes = product(np.full(32, two, dtype=np.uint64), half)
     assert isinstance(lanes, np.ndarray) and (lanes == 0x3F800000).all()
     assert arithmetic(("mul", "ftz", "f32"), ("%f1", "%f2", "%f3")) is None
+
+
+@pytest.mark.parametrize("name", [
+    *(f"{base}.{kind}{bits}" for base in ("add", "sub", "min", "max", "mul.lo", "mad.lo", "shl", "shr")
+      for kind in "su" for bits in (16, 32, 64)),
+    *(f"{base}.wide.{kind}{bits}" for base in ("mul", "mad") for kind in "su" for bits in (16, 32)),
+    *(f"{base}.b{bits}" for base in ("and", "or", "xor") for bits in (16, 32, 64)),
+    *(f"cvt.{to}.{kind}{bits}" for to in ("u16", "s32", "u32", "s64") for kind in "su" for bits in (8, 16, 32, 64)),
+])  # fmt: skip
+def test_what_all_lanes_agree_on_is_computed_as_in_each_lane(name: str) -> None:
+    """The quick way of numbers gives what the other one does, for numbers and for lanes."""
+    parts = tuple(name.split("."))
+    short, work = quick(parts), arithmetic(parts, ())
+    count = 1 if parts[0] == "cvt" else 3 if parts[0] == "mad" else 2
+    bits = int(parts[-1][1:])
+    assert work is not None and short is not None
+    r = random.Random(name)
+    for _ in range(60):
+        edges = [0, 1, (1 << bits - 1) - 1, 1 << bits - 1, (1 << bits) - 1, r.getrandbits(bits)]
+        values = [r.choice(edges) for _ in range(count)]
+        if parts[0] in {"shl", "shr"}:
+            values[1] = r.randrange(2 * bits)
+        lanes = np.asarray(work(*(np.full(32, one, dtype=np.uint64) for one in values)))
+        assert short(*values) == work(*values) == int(lanes.astype(np.uint64)[0]), values

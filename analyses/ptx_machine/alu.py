@@ -25,7 +25,7 @@ MOST_BITS = 64  # of values that are followed
 LEAST_HELD = 64  # results of an instruction that are kept: two CTAs have as many warps
 Value: TypeAlias = Any  # int | NDArray[np.uint64] | None
 Lanes: TypeAlias = NDArray[np.bool_]
-_WHOLE = re.compile(r"([usb])(8|16|32|64|128)")
+WHOLE = re.compile(r"([usb])(8|16|32|64|128)")
 
 
 @lru_cache(maxsize=4096)
@@ -159,7 +159,7 @@ def _is_signed(a: Any) -> bool:
     return isinstance(a, int) or a.dtype == np.int64
 
 
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
     "lt": lambda a, b: a < b,
@@ -181,7 +181,7 @@ _LOGIC: dict[str, Callable[[Any, Any], Any]] = {
 def whole_type(parts: tuple[str, ...]) -> tuple[str, int] | None:
     """Return the sign letter and bits of the last whole-number type in a name, or None for other types."""
     for part in reversed(parts):
-        found = _WHOLE.fullmatch(part)
+        found = WHOLE.fullmatch(part)
         if found is not None:
             return found[1], int(found[2])
         if part == "pred":
@@ -219,10 +219,10 @@ def compare(parts: tuple[str, ...]) -> Work | None:
     kind = whole_type(parts)
     if kind is None:
         return _compare_floats(parts)
-    if parts[1] not in _COMPARED:
+    if parts[1] not in COMPARED:
         return None
     letter, bits = kind
-    test = _COMPARED[parts[1]]
+    test = COMPARED[parts[1]]
     combine = _LOGIC.get(parts[2]) if len(parts) > 3 else None
 
     def work(a: Value, b: Value, third: Value = FULL) -> Value:
@@ -240,10 +240,10 @@ def compare(parts: tuple[str, ...]) -> Work | None:
 def _compare_floats(parts: tuple[str, ...]) -> Work | None:
     """Return the comparison of two floats of 32 bits that all lanes agree on."""
     name = parts[1]
-    unordered = name[:-1] if name.endswith("u") and name[:-1] in _COMPARED else ""
-    if parts[-1] != "f32" or len(parts) > 4 - ("ftz" not in parts) or (not unordered and name not in _COMPARED):
+    unordered = name[:-1] if name.endswith("u") and name[:-1] in COMPARED else ""
+    if parts[-1] != "f32" or len(parts) > 4 - ("ftz" not in parts) or (not unordered and name not in COMPARED):
         return None
-    test = _COMPARED[unordered or name]
+    test = COMPARED[unordered or name]
 
     def work(a: Value, b: Value) -> Value:
         if not isinstance(a, int) or not isinstance(b, int):
@@ -297,35 +297,6 @@ def remembered_of_two(work: Work, most: int = LEAST_HELD) -> Work:
         return found[2]
 
     return again
-
-
-Quick: TypeAlias = Callable[[int, int], int]
-
-
-@lru_cache(maxsize=1 << 12)
-def quick(parts: tuple[str, ...]) -> Quick | None:
-    """Return what an instruction with two sources computes where all lanes agree on both; None for rarer ones."""
-    kind = whole_type(parts)
-    if kind is None or "sat" in parts or "cc" in parts or not 1 < kind[1] <= MOST_BITS:
-        return None
-    (letter, bits), base = kind, parts[0]
-    limit, half = (1 << bits) - 1, 1 << bits - 1
-    if base == "setp" and len(parts) == 3 and parts[1] in _COMPARED:
-        test = _COMPARED[parts[1]]
-        if letter == "s" and parts[1] not in {"eq", "ne"}:
-            return lambda a, b: FULL if test((a & limit) ^ half, (b & limit) ^ half) else 0
-        return lambda a, b: FULL if test(a, b) else 0
-    found: dict[str, Quick] = {
-        "add": lambda a, b: a + b & limit,
-        "sub": lambda a, b: a - b & limit,
-        "and": lambda a, b: a & b & limit,
-        "or": lambda a, b: (a | b) & limit,
-        "xor": lambda a, b: (a ^ b) & limit,
-        "shl": lambda a, b: a << b & limit if b < bits else 0,
-    }
-    if base == "shr" and letter != "s":
-        return lambda a, b: a >> b
-    return found.get(base)
 
 
 def _high(a: Any, b: Any, bits: int) -> Any:
@@ -560,7 +531,7 @@ def _products(parts: tuple[str, ...], letter: str, bits: int) -> Work:
 
 
 def _converted(parts: tuple[str, ...]) -> Work | None:
-    kinds = [_WHOLE.fullmatch(p) for p in parts[1:]]
+    kinds = [WHOLE.fullmatch(p) for p in parts[1:]]
     whole = [k for k in kinds if k is not None]
     if len(whole) != 2 or "sat" in parts:
         return None

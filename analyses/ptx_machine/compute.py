@@ -18,12 +18,12 @@ from legalsat.analyses.ptx_machine.alu import (
     arithmetic,
     blend,
     compare,
-    quick,
     remembered,
     remembered_of_two,
 )
 from legalsat.analyses.ptx_machine.guards import assign, guard_of
 from legalsat.analyses.ptx_machine.machine import MAP_BASE, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine.making.quick import quick
 
 
 def _of_parameters(place: Value) -> Value:
@@ -66,10 +66,7 @@ def compute(program: Any, i: Instruction) -> Operation:
     predicate = base == "setp" or parts[-1] == "pred"
     once = guard[0] >= 0 and results[0] in program.written_once
     result = _Result(place, second, guard, line, predicate, once)
-    if len(sources) == 2 and (short := quick(parts)) is not None:
-        found = _of_two(short, remembered_of_two(work, program.kept), sources, result)
-    else:
-        found = _worked(work, base in {"mov", "cvta"}, sources, result, program.kept)
+    found = _worked(work, quick(parts) or work, base in {"mov", "cvta"}, sources, result, program.kept)
     return _for_all_lanes(found, place, line) if id(i) in program.roles.tables.lanewise else found
 
 
@@ -104,18 +101,22 @@ class _Result(NamedTuple):
             assign(part, self.second, turned, self.guard, self.line, predicate=True)
 
 
-def _worked(work: Work, copies: bool, sources: list[int], result: _Result, kept: int) -> Operation:
-    """Return what computes a result; `copies`: it is one of the sources. `kept`: of so many, what they gave."""
+def _worked(work: Work, short: Work, copies: bool, sources: list[int], result: _Result, kept: int) -> Operation:  # noqa: PLR0917
+    """Return what computes a result.
+
+    `short`: computes it where all lanes agree on each source. `copies`: it is one of the sources. `kept`: of so many,
+    what they gave.
+    """
     place, plain = result.place, result.guard[0] < 0 and result.second < 0
     if len(sources) == 2:
-        return _of_two(work, remembered_of_two(work, kept), sources, result)
+        return _of_two(short, remembered_of_two(work, kept), sources, result)
     again = work if copies else remembered(work, kept)
     if len(sources) == 1:
         only = sources[0]
 
         def of_one(run: Run, warp: Warp, part: Part) -> int | None:
             x = part.registers[only]
-            value = work(x) if type(x) is int else again(x)
+            value = short(x) if type(x) is int else again(x)
             if plain:
                 part.registers[place] = value
             else:
@@ -123,6 +124,8 @@ def _worked(work: Work, copies: bool, sources: list[int], result: _Result, kept:
             return None
 
         return of_one
+    if len(sources) == 3:
+        return _of_three(short, again, sources, result)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         values = [part.registers[s] for s in sources]
@@ -153,6 +156,25 @@ def _of_two(short: Work, again: Work, sources: list[int], result: _Result) -> Op
         return None
 
     return plainly if plain else operation
+
+
+def _of_three(short: Work, again: Work, sources: list[int], result: _Result) -> Operation:
+    """Return what computes a result from three sources."""
+    a, b, c = sources
+    place, plain = result.place, result.guard[0] < 0 and result.second < 0
+
+    def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        registers = part.registers
+        x, y, z = registers[a], registers[b], registers[c]
+        agreed = type(x) is int and type(y) is int and type(z) is int
+        value = short(x, y, z) if agreed else again(x, y, z)
+        if plain:
+            registers[place] = value
+        else:
+            result.assign(part, value)
+        return None
+
+    return operation
 
 
 def _operand_bits(parts: tuple[str, ...]) -> int:
