@@ -538,6 +538,15 @@ def test_work_that_is_taken_over_is_granted_as_often_as_the_launch_decides() -> 
     assert {0, 1, 2} <= set(found.parameters["%cancelled"])
 
 
+@pytest.mark.parametrize(("then", "right"), [("", True), (wait(f"%r1+{BARRIERS}", "%r9", "VAIN"), False)])
+def test_where_work_lies_may_be_looked_at_though_there_is_none(then: str, right: bool) -> None:
+    """The registers hold anything then; who waits in vain for what they hold is wrong."""
+    where = "@%p2 clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%r10, %r11, %r12, _}, %q;\n"
+    look = f"setp.lt.u32 %p3, %r10, 4096;\n@%p3 bra NEAR;\n{then}NEAR:\n@%p2 bra AGAIN;"
+    found = only(persistent(where + look))
+    assert found.proven is right and bool(found.findings) is not right, (found.findings, found.unproven)
+
+
 def test_an_answer_that_is_read_before_it_has_come_is_found() -> None:
     text = persistent()
     found = only(text.replace(wait(f"%r1+{BARRIERS}", "%r9", "GRANTED"), ""))

@@ -2,7 +2,8 @@
 
 `try_cancel` asks for another cluster's work; the answer, of 16 bytes, comes into shared memory like a bulk copy, and
 says whether there was any. How often there is, the launch decides: `%cancelled` of a run, which is swept. The work is
-then that of the clusters that follow along x.
+then that of the clusters that follow along x. Where it lies is asked under the condition that there was any, so that
+the first registers that say so hold anything if there was none: several values are tried, `%undefined`.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def _query(program: Any, i: Instruction) -> Operation:
         (program.slot(name, line), axis) for name, axis in zip(names, axes, strict=False) if name in program.needed
     ]
     asks = "is_canceled" in i.parts
+    if i.guard and not asks:
+        program.undefined.update(place for place, _ in places)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         held = part.registers[answer]

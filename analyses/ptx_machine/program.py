@@ -34,6 +34,7 @@ from legalsat.analyses.ptx_machine.alu import FULL, LANES, LEAST_HELD, Value
 from legalsat.analyses.ptx_machine.flow import control_of, is_choice, without
 from legalsat.analyses.ptx_machine.launches.alike import Alike
 from legalsat.analyses.ptx_machine.launches.conditions import Conditions
+from legalsat.analyses.ptx_machine.launches.data import UNDEFINED
 from legalsat.analyses.ptx_machine.launches.records import FIELD
 from legalsat.analyses.ptx_machine.launches.roles import Roles, maps_of, roles_of
 from legalsat.analyses.ptx_machine.launches.watch import Watch, watching
@@ -108,6 +109,7 @@ class Program:
         loaded, used: maps and lines of loads that runs have made, and of those which somebody has read.
         operands: cells that matrix units read, by descriptor, CTA and what else decides. meeting: of two sets of
             these, by identity, whether they have some in common.
+        undefined: places of registers that hold anything until work is taken over, of which they say where it lies.
         tables: of tables of branches, by place, how many there are and what decides. cases: those that were taken.
     """
 
@@ -153,6 +155,7 @@ class Program:
     matrices: Matrices = field(default_factory=Matrices)
     store_sources: dict[tuple[str, bool], int] = field(default_factory=dict)
     spread: set[str] = field(default_factory=set)
+    undefined: set[int] = field(default_factory=set)
     tables: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
     _pointers: dict[str, int | None] = field(default_factory=dict)
     _decided: dict[bool, tuple[int, frozenset[str]]] = field(default_factory=dict)
@@ -305,6 +308,8 @@ class Program:
         found = list(registers)
         for name, place in self.of_launch(run.parameters):
             found[place] = self.special(run.parameters, name, warp, rank)
+        for place in self.undefined:
+            found[place] = run.parameters.get(UNDEFINED, 0)
         return found
 
     def of_launch(self, given: Container[str]) -> list[tuple[str, int]]:

@@ -33,8 +33,8 @@ LEAST_PAST, MOST_PAST = 6, 60  # values that lead past a condition, so that it n
 LATER = 2  # rounds before one that is not the first
 ROOM = 512  # of rows, columns and the like
 ROOM_ROUNDS = 8  # of a parameter's loop
-_MOST_WORK = RUN_WORK // 5  # instructions of a run that tries to; of one that is too long nothing is said
-_TRIED_WORK = RUN_WORK // 2  # of all that try to turn one condition round
+_MOST_WORK = RUN_WORK // 8  # instructions of a run that tries to; of one that is too long nothing is said
+_TRIED_WORK = RUN_WORK // 3  # of all that try to turn one condition round
 MOST_SWITCHED = 48  # runs that do it
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, product
 from typing import Any
 
+from legalsat.analyses.ptx_machine.alu import FULL
 from legalsat.analyses.ptx_machine.launches.alike import Told
-from legalsat.analyses.ptx_machine.launches.data import BY_TURNS, CANCELLED
+from legalsat.analyses.ptx_machine.launches.data import BY_TURNS, CANCELLED, UNDEFINED
 from legalsat.analyses.ptx_machine.launches.records import PATTERNS, RECORDS
 from legalsat.analyses.ptx_machine.program import Program
 from legalsat.analyses.ptx_machine.tickets import GAPS, TICKETS
@@ -40,6 +41,7 @@ MANY = 8  # parameters for which it is quicker to run the launches together that
 DRAWN = 12  # rounds where other blocks draw tickets between
 _PRODUCTS = ((2, 3), (3, 2), (5, 64), (64, 5), (7, 11), (1, 192), (255, 3), (100, 41), (33, 129), (1024, 4), (6, 1000))
 _ONE = 0x3F80_0000  # 1.0
+_UNDEFINED = (FULL, 1 << 20)  # beside 0: that registers may hold, which nothing has written
 _NUMBERS = {"f32", "u8", "u16", "u32", "s8", "s16", "s32", "b8", "b16", "b32"}
 
 _LONG_NUMBERS = {"u64", "s64", "b64"}
@@ -92,6 +94,9 @@ def sweep_all(sweep: Sweep) -> None:
         sweep.shown(values)
     bases = [so_many_rounds(sweep, rest, looped, rounds) for rounds in ((3, 1) if looped else (1,))]
     bases += [{**bases[0], name: sweep.least.get(name, 0)} for name in looped]
+    for base, held in product(bases if program.undefined else (), _UNDEFINED):
+        if not sweep.late:
+            sweep.shown({**base, CANCELLED: 0, UNDEFINED: held})
     if not sweep.findings:
         turn(sweep, bases, looped)
         for name, value in product(sorted(program.spread.intersection(names)), BY_TURNS):

@@ -20,7 +20,7 @@ from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of
 from legalsat.analyses.ptx_machine import copies, units
 from legalsat.analyses.ptx_machine.alu import FULL, LANES, DividesByZero, Value
-from legalsat.analyses.ptx_machine.launches.data import CANCELLED
+from legalsat.analyses.ptx_machine.launches.data import CANCELLED, UNDEFINED
 from legalsat.analyses.ptx_machine.launches.loads import keys_of_load
 from legalsat.analyses.ptx_machine.launches.records import RECORDS
 from legalsat.analyses.ptx_machine.machine import Operation, Part
@@ -125,7 +125,7 @@ class Alike:
     def taken(self, i: Instruction) -> list[str]:
         """Return what an instruction takes from the launch by itself."""
         if i.base == "clusterlaunchcontrol":
-            return [CANCELLED] if "try_cancel" in i.parts else [f"%ctaid.{axis}" for axis in "xyz"]
+            return [CANCELLED] if "try_cancel" in i.parts else [UNDEFINED, *(f"%ctaid.{axis}" for axis in "xyz")]
         if draws(i):
             return [TICKETS]
         if i.base != "ld" or self.program.needed.isdisjoint(results_of(i)):

@@ -22,7 +22,8 @@ from legalsat.analyses.ptx_machine.launches.records import APART, RECORDS, Table
 
 BY_TURNS = (-(1 << 60), 1 - (1 << 60))
 _POINTER = 8  # bytes
-CANCELLED = "%cancelled"  # how many clusters' work is taken over, see `ptx_machine_cancel`
+CANCELLED = "%cancelled"  # how many clusters' work is taken over, see `ptx_machine.cancel`
+UNDEFINED = "%undefined"  # what registers hold that are to take the place of such work, before there was any
 _ORDERED = frozenset({"acquire", "volatile", "relaxed", "mmio"})
 _OTHER = ("shared", "param", "const", "local")
 _ONE_LANE = frozenset({"%tid.x", "%tid.y", "%tid.z", "%laneid", "%warpid"})
