@@ -153,6 +153,22 @@ def test_what_is_changed_in_its_place_belongs_to_what_came_there(to: str, right:
     assert right or any("with something else" in one.reason for one in found.unproven)
 
 
+@pytest.mark.parametrize(("third", "right"), [(1024, True), (1152, False), (896, False)])
+def test_boxes_are_as_large_as_those_beside_them(third: int, right: bool) -> None:
+    """Of four maps' boxes, which end where the next ones begin, one may lie at a wrong place."""
+    head = HEAD.format(threads=128).replace(".param .u64 to", ".param .u64 to, .param .align 64 .b8 maps[512]")
+    begin, end = LOADED.replace("512;", "2048;").split("@%p0 cp.async.bulk", 1)
+    loads = "mov.b64 %d2, maps;\ncvta.param.u64 %d3, %d2;\n"
+    for number, place in enumerate((0, 512, third, 1536)):
+        to = f"[%r2+{place}], [%d4, {{0}}], [%r2+2048]"
+        copy = f"cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes {to}"
+        loads += f"add.s64 %d4, %d3, {128 * number};\n@%p0 {copy};\n"
+    body = (begin + loads + end.split("\n", 1)[1]).replace("8128", "2048")
+    (found,) = check_ptx(head + body + "ld.shared.v4.b32 {%r10, %r11, %r12, %r13}, [%r3];\nret;\n}\n").kernels
+    assert not found.findings and found.proven is right, (found.findings, found.unproven)
+    assert right or any("unlike the others" in one.reason for one in found.unproven)
+
+
 def masked(second: str, end: str = "%r11") -> str:
     """A tile that is stored as matrices and copied out by threads, up to n of its 32 rows, then another one."""
     read = "ld.shared.v4.b32 {{%r20, %r21, %r22, %r23}}, [%r3];"

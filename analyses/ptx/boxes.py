@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
 
 LEAST = 16
+_ALIKE = 2  # boxes of other maps that say how large one is
 
 
 @dataclass
@@ -74,6 +76,8 @@ def boxes_of(
                 found.findings.append(_wrong(one, f"its boxes bring {total}"))
     left = [one for one in listed if any(n not in found.known for n, _ in one.loads)]
     open_ = sorted({n for one in left for n, _ in one.loads if n not in found.known})
+    unlike = {reason for run in runs for reason in moved(found.assumed, run.places)}
+    found.unproven += [(min(one.line for one in listed), reason) for reason in sorted(unlike)]
     if open_ and not found.findings:
         line = min(one.line for one in left)
         found.unproven.append((line, f"bytes of the boxes of {', '.join(open_)} do not follow from the text"))
@@ -100,6 +104,25 @@ def mixed_operands(assumed: Iterable[str], run: Run) -> dict[tuple[int, str], No
         for line, names in run.order.mixed.items()
         if names & set(assumed)
     }
+
+
+def moved(assumed: Mapping[str, int], places: Mapping[str, Iterable[int]]) -> set[str]:
+    """Return what speaks against boxes that are assumed: two side by side differ, and have as much as two others.
+
+    So it looks where one that is as large as its neighbours lies some bytes on, as boxes end where the next ones begin.
+
+    Args:
+        assumed: bytes of boxes by map.
+        places: of them in shared memory.
+    """
+    sizes = Counter(assumed.values())
+    listed = sorted((place, name) for name in assumed for place in places.get(name, ()))
+    found = set()
+    for (place, one), (after, two) in pairwise(listed):
+        a, b = assumed[one], assumed[two]
+        if place + a == after and a != b and not (a + b) % 2 and sizes[(a + b) // 2] >= _ALIKE:
+            found.add(f"boxes of {one} and {two} are unlike the others beside them, as if one lay at a wrong place")
+    return found
 
 
 def _solve(found: Boxes, work: list[Bytes], upper: dict[str, int], lower: dict[str, int]) -> None:

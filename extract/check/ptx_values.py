@@ -94,9 +94,7 @@ def sweep_all(sweep: Sweep) -> None:
         sweep.shown(values)
     bases = [so_many_rounds(sweep, rest, looped, rounds) for rounds in ((3, 1) if looped else (1,))]
     bases += [{**bases[0], name: sweep.least.get(name, 0)} for name in looped]
-    for base, held in product(bases if program.undefined else (), _UNDEFINED):
-        if not sweep.late:
-            sweep.shown({**base, CANCELLED: 0, UNDEFINED: held})
+    _undefined(sweep, bases)
     if not sweep.findings:
         turn(sweep, bases, looped)
         for name, value in product(sorted(program.spread.intersection(names)), BY_TURNS):
@@ -149,6 +147,13 @@ def _unlike_records(sweep: Sweep, base: Values, longer: list[Values]) -> None:
     for pattern, more in product(PATTERNS if sweep.program.steering_tables else (), longer):
         if not sweep.late:
             sweep.shown({**base, RECORDS: pattern, **more})
+
+
+def _undefined(sweep: Sweep, bases: list[Values]) -> None:
+    """Run with other numbers in registers that nothing has written when they are looked at."""
+    for base, held in product(bases if sweep.program.undefined else (), _UNDEFINED):
+        if not sweep.late:
+            sweep.shown({**base, CANCELLED: 0, UNDEFINED: held})
 
 
 def _fill_tiles(sweep: Sweep, bases: list[Values]) -> None:
