@@ -18,7 +18,7 @@ from legalsat.extract.kernels.product_maps import (
 )
 from legalsat.extract.kernels.registers import rows_together
 from legalsat.operators.gemm import Gemm
-from legalsat.plans.product_kernel import BLOCK_ROWS, GROUP_ENTRY_BYTES, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, GROUP_ENTRY_BYTES, WOVEN_BESIDE, ProductKernel
 from legalsat.program.kernel import ReadRows, every
 
 Offsets = tuple[int, ...]
@@ -45,6 +45,7 @@ class KernelNumbers:
         batch: axes of it. a_axes, b_axes, c_axes: of the maps, beyond a matrix's.
         groups: that there is room for. groups_at: where it is said where they begin.
         least_k_tiles: of a tile. whole_k_tiles: those of a tile that are multiplied whole though they are its last.
+        woven_beside: of a line that is woven, beside its spans.
         a_lines, b_lines: where lines of A, and of B, lie in a stage that are aligned. a_spans, b_spans: of a k-tile's
             bytes that lie side by side in one. aligned_a, aligned_b: whether some are aligned.
         loose_a, loose_b: whether members begin anywhere in a granule.
@@ -52,7 +53,7 @@ class KernelNumbers:
         clipped: whether k-tiles are those of no groups, and
             others' k are cleared; else maps end with a group. ping_pong: whether consumers take turns with tiles.
         sliced: whether a tile is of one slice of k. phase_tiles: whether a tile has rows of one phase.
-        realign: whether A is shifted in registers. scaled: whether C is, and scaled_by: 0 as a whole, 1 by rows
+        realign: whether rows of A are shifted in registers, and woven: whether lines of it are woven there. scaled: whether C is, and scaled_by: 0 as a whole, 1 by rows
             and columns, 2 by groups. a_k_major, b_k_major: whether operands are.
         c_along_rows: whether neighbours in C are neighbours in a column of the tile.
         a_word, b_word: matrix descriptors of tiles at address 0.
@@ -108,6 +109,7 @@ class KernelNumbers:
     a_lines: int
     b_lines: int
     a_spans: int
+    woven_beside: int
     b_spans: int
     loose_a: bool
     loose_b: bool
@@ -122,6 +124,7 @@ class KernelNumbers:
     sliced: bool
     phase_tiles: bool
     realign: bool
+    woven: bool
     scaled: bool
     scaled_by: int
     a_k_major: bool
@@ -183,14 +186,14 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         a_boxes=a_boxes,
         a_parts=a_parts,
         a_box_rows=rows * a_parts // a_boxes,
-        a_box_bytes=rows * ROW_BYTES // a_boxes,
+        a_box_bytes=kernel.tile_bytes[0] // a_boxes,
         b_boxes=b_boxes,
         b_parts=b_parts,
         b_box_rows=loaded * b_parts // b_boxes,
         b_box_bytes=loaded * ROW_BYTES // b_boxes,
-        a_bytes=rows * ROW_BYTES,
+        a_bytes=kernel.tile_bytes[0],
         b_bytes=loaded * ROW_BYTES,
-        b_offset=rows * ROW_BYTES,
+        b_offset=kernel.tile_bytes[0],
         stage_bytes=memory.stage_bytes,
         steps=len(b.offsets[0]),
         a_atom_bytes=a.offsets[1][0] - a.offsets[0][0] if a is not None and len(a.offsets) > 1 else 0,
@@ -216,6 +219,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         whole_k_tiles=1 + kernel.overlapped,
         a_lines=starts.get("lines of A", 0),
         b_lines=starts.get("lines of B", 0),
+        woven_beside=WOVEN_BESIDE,
         a_spans=1 if lines_a is None else lines_a.spans,
         b_spans=1 if lines_b is None else lines_b.spans,
         loose_a=kernel.loose[0],
@@ -231,6 +235,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         sliced=kernel.slices > 1,
         phase_tiles=kernel.realign == "tiles",
         realign=kernel.realign == "registers",
+        woven=kernel.woven,
         scaled=bool(gemm.scaled),
         scaled_by={"rows": 1, "groups": 2}.get(gemm.scaled, 0),
         a_k_major=kernel.majors[0] == "K",

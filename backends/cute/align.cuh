@@ -1,6 +1,5 @@
 // Operands whose lines begin anywhere in a granule: boxes bring the granules that hold the lines, and a warpgroup moves
 // each line to where a box with the 128-byte swizzle would have laid a whole one.
-constexpr int lines_alike = 8;  // lines after which starts lie alike; those of one phase share a legal tensor map
 
 // The boxes of lines of a tile: along k they are its rows, across k those of 64 rows, `spans` of them side by side.
 template <bool of_a, bool along_k, int extent, int number, int spans, int axes>

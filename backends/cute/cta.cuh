@@ -18,6 +18,9 @@ CUTLASS_DEVICE long long in_front(Sizes const &sizes, Tile const &tile) {
     return found;
 }
 
+// Lines after which starts lie alike, of what is aligned in shared memory or woven in registers.
+constexpr int lines_alike = 8;
+
 // By which map lines of a phase come of a member that begins anywhere, of which every so many are alike, and in which
 // granule they begin, counted from where A, or B, does. Some phases have a line more than the others.
 struct Begin {
@@ -260,7 +263,16 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
         char *to = cta.stage(ring.stage) + block * plan::a_box_rows * swizzle_row + part * plan::a_box_bytes;
         int first = k, second = tile.a_m + block * plan::a_box_rows;
         void const *map = &cta.maps.a[plan::slides ? tile.lines : tile.phase];
-        if constexpr (plan::realign) {
+        if constexpr (plan::woven) {
+            int const some = box / lines_alike, phase = box % lines_alike;
+            Begin const begin = begin_of<true, lines_alike>(cta.sizes, tile, phase);
+            first = tile.a_m + some * plan::a_spans * atom_rows - phase % 4 / 2 * 2 * granule / plan::element_bytes;
+            to = cta.stage(ring.stage) + box * plan::a_box_bytes;
+            load<plan::a_axes, (plan::cluster_n > 1)>(&cta.maps.a[plan::loose_a ? begin.map : phase], full + ring.stage,
+                                                      mask, cta.sizes.a_hint, to, first, k / lines_alike,
+                                                      plan::loose_a ? &begin.granule : member);
+            continue;
+        } else if constexpr (plan::realign) {
             map = &cta.maps.a[box];
             second = tile.a_m / a_maps;
         } else if constexpr (!plan::a_k_major) {

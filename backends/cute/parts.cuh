@@ -27,7 +27,7 @@ constexpr int a_maps = plan::phases ? plan::phases : 1;
 // that sums slide between; those whose members begin anywhere have one for each start in a granule, and as many again.
 constexpr int loose_maps = 2 * granule / plan::element_bytes;
 struct Maps {
-    CUtensorMap a[plan::loose_a ? loose_maps : plan::aligned_a ? 8 : plan::slides ? plan::slides : a_maps];
+    CUtensorMap a[plan::loose_a ? loose_maps : plan::aligned_a || plan::woven ? 8 : plan::slides ? plan::slides : a_maps];
     CUtensorMap b[plan::loose_b ? loose_maps : plan::aligned_b ? 8 : plan::slides ? plan::slides : 1];
     CUtensorMap c[plan::phase_tiles ? a_maps : 1];
 };

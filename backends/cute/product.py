@@ -46,11 +46,12 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     """
     require_rows("cute", gemm, kernel)
     program = printed_program(kernel, stored_type(gemm, kernel).bytes)
-    multiply = "realign" if kernel.realign == "registers" else "multiply"
+    multiply = {"registers": "realign", "woven": "weave"}.get(kernel.realign, "multiply")
     more = [*(["groups"] if kernel.groups else []), *(["granule", "align"] if any(kernel.aligned) else [])]
     more += ["slide"] if kernel.slides else []
     more += ["granule", "clear"] if kernel.clipped else []
-    parts = dict.fromkeys(("parts", "cta", *more, multiply, *STORES[kernel.store]))
+    fragments = ["fragments"] if kernel.through_registers else []
+    parts = dict.fromkeys(("parts", "cta", *more, *fragments, multiply, *STORES[kernel.store]))
     return "\n".join([*_head(gemm, kernel), *(part(name) for name in parts), functions(program)])
 
 
@@ -94,12 +95,13 @@ def _head(gemm: Gemm, kernel: ProductKernel) -> list[str]:
 
 def _atom(gemm: Gemm, kernel: ProductKernel) -> str:
     name, size = TYPES[gemm.dtype.name], gemm.dtype.bits // 8
-    source = "RS" if kernel.realign == "registers" else "SS"
+    source = "RS" if kernel.through_registers else "SS"
     types = f"{SUMS[sums_of(gemm.dtype).name][0]}{name}{name}"
     atom = f"cute::SM90::GMMA::MMA_64x{kernel.summed}x{32 // size}_{types}_{source}"
     if size != 2:
         return f"{atom}_TN" + "<>" * (gemm.dtype.kind == "float")  # signs, which integers have not
-    majors = ", ".join(f"cute::SM90::GMMA::Major::{one}" for one in kernel.majors)
+    lie = ("K", kernel.majors[1]) if kernel.through_registers else kernel.majors  # fragments lie along k
+    majors = ", ".join(f"cute::SM90::GMMA::Major::{one}" for one in lie)
     return f"{atom}<{majors}>"
 
 

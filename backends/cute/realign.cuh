@@ -1,8 +1,3 @@
-// A fragment's words as wgmma takes A from registers: rows g and g + 8, words t and t + 4 of a step's eight.
-struct Fragment {
-    uint32_t word[4];
-};
-
 // Reads rows that start anywhere in a granule as if they started at its beginning.
 //
 // Boxes lay the rows of a phase one behind the other. Lanes of which each four have a row read eight of one phase: of as
@@ -59,12 +54,6 @@ struct Realigner {
     }
 };
 
-// Fragments of so many steps of a stage. Sets of them take turns, and no copy joins them: the assembler would merge what
-// it copies, though a multiplication under way still reads the old values.
-struct Fragments {
-    Fragment of[plan::fragment_steps][atoms];
-};
-
 constexpr int found_atoms = atoms < Realigner::sets ? atoms : Realigner::sets;
 
 CUTLASS_DEVICE void find_rows(Realigner (&rows)[found_atoms], Cta const &cta, Tile const &tile, int group, int warp,
@@ -77,28 +66,13 @@ CUTLASS_DEVICE void find_rows(Realigner (&rows)[found_atoms], Cta const &cta, Ti
 
 template <int first>
 CUTLASS_DEVICE void read_rows(Fragments &fragments, Realigner const (&rows)[found_atoms], Cta const &cta,
-                              Ring const &ring) {
+                              Ring const &ring, int) {
     uint32_t const stage = shared_address(cta.stage(ring.stage)), after = shared_address(cta.stage(ring.next().stage));
 #pragma unroll
     for (int step = 0; step < plan::fragment_steps; ++step) {
 #pragma unroll
         for (int i = 0; i < atoms; ++i) {
             fragments.of[step][i] = rows[i % found_atoms].read(stage, after, first + step, i / Realigner::sets * 8);
-        }
-    }
-}
-
-template <int first>
-CUTLASS_DEVICE void multiply_rows(Accumulator (&accumulators)[atoms], Fragments const &fragments, Cta const &cta,
-                                  Ring const &ring) {
-    uint64_t const b = descriptor(plan::b_word, shared_address(cta.stage(ring.stage)) + plan::b_offset);
-#pragma unroll
-    for (int step = 0; step < plan::fragment_steps; ++step) {
-#pragma unroll
-        for (int i = 0; i < atoms; ++i) {
-            uint32_t const *words = fragments.of[step][i].word;
-            multiply_add(accumulators[i], every_register, words[0], words[1], words[2], words[3],
-                         b + (plan::b_offsets[first + step] >> 4));
         }
     }
 }

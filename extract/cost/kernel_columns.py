@@ -24,7 +24,7 @@ class KernelColumns:
         down, across: CTAs of a cluster along m and n.
         group: tiles along m that neighbours in time share.
         phases: rows after which starts lie alike, of tiles that have one phase; else 1.
-        in_registers: whether A is realigned there. overlapped: whether the epilogue is overlapped, in tensor
+        in_registers: whether A goes through them. overlapped: whether the epilogue is overlapped, in tensor
             memory too.
         by_sums: whether C leaves through all accumulators. by_rows: whether by threads. turned: whether as C^T.
         by_columns: whether by threads as C^T.
@@ -35,6 +35,7 @@ class KernelColumns:
         slides: phases of k between which sums slide; 0 where they do not.
         clipped: whether others' k are cleared of tiles of groups along k.
         lap: columns of a tile that the next one has too.
+        woven: whether A is lines across k that are woven in registers.
     """
 
     swapped: Numbers
@@ -69,6 +70,7 @@ class KernelColumns:
     slides: Numbers
     clipped: Numbers
     lap: Numbers
+    woven: Numbers
 
     @staticmethod
     def of(kernels: Sequence[ProductKernel]) -> KernelColumns:
@@ -86,7 +88,7 @@ class KernelColumns:
                 one.ping_pong,
                 one.group,
                 one.phases if one.realign == "tiles" else 1,
-                one.realign == "registers",
+                one.through_registers,
                 one.overlapped > 0 or one.accumulators > 1,
                 one.store == "sums",
                 one.in_rows,
@@ -100,6 +102,7 @@ class KernelColumns:
                 one.slides,
                 one.clipped,
                 one.lap,
+                one.woven,
             )
             for one in kernels
         ]

@@ -24,7 +24,7 @@ from legalsat.extract.moved.relayouts import MEANS, relayout_times
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.members import OPERANDS, Members
 from legalsat.plans.product_cost import ProductCost
-from legalsat.plans.product_kernel import BLOCK_ROWS, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, WOVEN_BESIDE, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain
 
@@ -443,7 +443,8 @@ def _requested(kernels: KernelColumns, m: Numbers, crossed: tuple[Numbers, Numbe
         m: rows of what is computed.
         crossed: what is requested of A and of B beyond their bytes, of those, where they are not laid out anew.
     """
-    of_a = kernels.rows * kernels.filled(m) / kernels.across, kernels.relaid_a, kernels.spans_a, crossed[0]
+    rows = kernels.rows * (1 + kernels.woven * WOVEN_BESIDE / LINE / kernels.spans_a)
+    of_a = rows * kernels.filled(m) / kernels.across, kernels.relaid_a, kernels.spans_a, crossed[0]
     of_b = kernels.loaded / kernels.down, kernels.relaid_b, kernels.spans_b, crossed[1]
     found: Any = sum(own * (1 + more * ~relaid / spans) for own, relaid, spans, more in (of_a, of_b))
     return np.asarray(found, np.float64)

@@ -320,7 +320,7 @@ class Cta:
 
     def columns(self, stage: int, step: int) -> Numbers:
         """Return a step's part of the tile of B, (columns, elements along k)."""
-        at = stage * self.memory.stage_bytes + self.kernel.tile[0] * ROW_BYTES
+        at = stage * self.memory.stage_bytes + self.kernel.tile_bytes[0]
         return self.numbers(at + _read(self.kernel.b, 0, step, self.depth, self.launched.gemm.dtype.bits))
 
     def multiply(self, consumer: int, stage: int, steps: int) -> None:
@@ -368,6 +368,9 @@ class Cta:
             member: of a batch, or a group, whose rows they are.
         """
         stage, after = places
+        if self.kernel.woven:
+            self.fragments[consumer] = self.weave(consumer, stage, steps, member)
+            return
         of, rows = self.launched, self.kernel.tile[0] // self.a_maps
         first = self.first_block(consumer) * BLOCK_ROWS
         some, phase = np.divmod(np.arange(first, first + self.own * BLOCK_ROWS)[:, None, None] // 8, self.a_maps)
@@ -380,6 +383,19 @@ class Cta:
         chunk = inside // GRANULE_BYTES ^ mine % 8
         found = base + mine * ROW_BYTES + chunk * GRANULE_BYTES + inside % GRANULE_BYTES
         self.fragments[consumer] = decoded(self.shared[found], of.gemm.dtype.name)
+
+    def weave(self, consumer: int, stage: int, steps: tuple[int, ...], member: tuple[int, ...]) -> Numbers:
+        """Return steps of a consumer's rows, (rows, elements along k), of lines that start anywhere in a granule."""
+        of, lines, first = self.launched, self.kernel.lines[0], self.first_block(consumer) * BLOCK_ROWS
+        assert lines is not None
+        row = first + np.arange(self.own * BLOCK_ROWS)[:, None]
+        k = np.concatenate([np.arange(step * self.depth, (step + 1) * self.depth) for step in steps])[None, :]
+        block, line, phase = row // BLOCK_ROWS, k // LINES_ALIKE, k % LINES_ALIKE
+        late = (of.scheduler.begin(0, member) + phase * of.first.pitch) % GRANULE_BYTES
+        late = late + np.vectorize(lines.early)(phase)
+        box = block // lines.spans * LINES_ALIKE + phase
+        inside = block % lines.spans * ROW_BYTES + row % BLOCK_ROWS * of.size + late
+        return self.numbers(stage * self.memory.stage_bytes + (box * lines.count + line) * lines.pitch + inside)
 
     def multiply_rows(self, consumer: int, fragments: Numbers, stage: int, steps: tuple[int, ...]) -> None:
         """Multiply fragments in registers by steps of a stage of B."""

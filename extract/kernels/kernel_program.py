@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from legalsat.extract.kernels.for_extents import for_any_extents
-from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, box_columns, turned_columns
+from legalsat.extract.kernels.product_maps import STORE_ROWS, box_columns, turned_columns
 from legalsat.extract.kernels.unfolded import unfolded
 from legalsat.plans.product_kernel import (
     ALIGNER_REGISTERS,
@@ -130,9 +130,10 @@ class _Program:
         self.kernel, self.result_bytes = kernel, result_bytes
         self.readers = 1 if kernel.ping_pong else kernel.warpgroups  # of a stage
         rows, _, _ = kernel.tile
-        self.a_bytes, self.b_bytes = (loaded * ROW_BYTES for loaded in kernel.loaded)
+        self.a_bytes, self.b_bytes = kernel.tile_bytes
         # Operands that are aligned, with the bytes of granules that hold their lines; and bytes of those that are not.
-        self.lines = {name: one.bytes for name, one in zip("AB", kernel.lines, strict=True) if one is not None}
+        sides = zip("AB", kernel.lines, kernel.aligned, strict=True)
+        self.lines = {name: one.bytes for name, one, aligned in sides if aligned and one is not None}
         self.boxed = {name: size for name, size in (("A", self.a_bytes), ("B", self.b_bytes)) if name not in self.lines}
         self.by_boxes, self.by_lines = "".join(self.boxed), "".join(self.lines)
         self.blocks = rows // BLOCK_ROWS // self.readers  # of 64 rows, of a consumer
@@ -355,7 +356,7 @@ class _Program:
     def mainloop(self) -> Body:
         """Return the multiplications of a tile; a stage is released once the next one's group is under way."""
         kernel = self.kernel
-        if kernel.realign == "registers":
+        if kernel.through_registers:
             return self.from_registers()
         part = "A" if kernel.realign != "tiles" else "A{i}" if self.own_rows else "A0"
         multiply: Body = (
@@ -385,21 +386,21 @@ class _Program:
         return (Clear(), *heads, *all_k(aside, 1 + kernel.overlapped), *slid)
 
     def from_registers(self) -> Body:
-        """Return the mainloop whose A goes through registers: a stage's last step reads into the next one.
+        """Return the mainloop whose A goes through registers: of rows a stage's last step reads into the next one.
 
         With few columns a stage's fragments are read while the one before is multiplied, and two sets of registers take
         turns; with more they are a step's.
         """
         steps = len(self.kernel.b.offsets[0])
         narrow = self.kernel.tile[1] <= NARROW_COLUMNS
-        release = Release("empty", BEFORE)
+        release, ends = Release("empty", BEFORE), not self.kernel.woven  # of rows, which lie in the next stage
 
         def groups(first: int) -> list[Body]:
             chosen = [tuple(range(steps))] if narrow else [(step,) for step in range(steps)]
             sets = [first] if narrow else [step % 2 for step in range(steps)]
             return [
                 (
-                    ReadRows(MULTIPLIED, some, steps - 1 in some, kept),
+                    ReadRows(MULTIPLIED, some, ends and steps - 1 in some, kept),
                     Fence("wgmma"),
                     MultiplyRows(MULTIPLIED, some, kept),
                     Commit("wgmma"),
@@ -409,20 +410,20 @@ class _Program:
             ]
 
         (first, *others), (again, *rest) = groups(0), groups(-1)
-        turn = (Wait("full", NEXT), *again, release, *(op for one in rest for op in one), Advance("multiplied"))
+        turn = (Wait("full", NEXT if ends else MULTIPLIED), *again, release, *(op for one in rest for op in one), Advance("multiplied"))
         return (
             Clear(),
             FindRows(),
             Wait("full", MULTIPLIED),
-            Wait("full", NEXT),
+            *([Wait("full", NEXT)] if ends else []),
             *first,
             *(op for one in others for op in one),
             Advance("multiplied"),
             KTiles(turn, after=1, sets=2 if narrow else 1),
             WaitGroup("wgmma", 0),
             release,
-            Release("empty", MULTIPLIED),  # which brought the ends of rows alone
-            Advance("multiplied"),
+            # Which brought the ends of rows alone.
+            *([Release("empty", MULTIPLIED), Advance("multiplied")] if ends else []),
         )
 
     # C.

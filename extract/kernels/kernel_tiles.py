@@ -234,7 +234,7 @@ class TileScheduler:
 
     def shares(self, operand: str, tile: Tile, k_tile: int, rank: int) -> Iterator[Share]:
         """Yield the boxes of a CTA's share of a tile of A or B."""
-        if self.kernel.aligned["AB".index(operand)]:
+        if self.kernel.lines["AB".index(operand)] is not None:
             yield from self._of_lines(operand, tile, k_tile, rank)
             return
         kernel, (rank_m, rank_n) = self.kernel, self.place(rank)
@@ -265,22 +265,22 @@ class TileScheduler:
                 coordinate = (*matrix, granule)
             if kernel.ragged == "k" and not kernel.clipped:
                 coordinate = (at, WRAPS - (tile.end - tile.begin) + k + late, tile.end, WRAPS)
-            to = (kernel.tile[0] * ROW_BYTES if operand == "B" else 0) + block * rows * ROW_BYTES
+            to = number * kernel.tile_bytes[0] + block * rows * ROW_BYTES
             to += part * rows * ROW_BYTES // parts
             yield Share(operand, map_, coordinate, to)
 
     def _of_lines(self, operand: str, tile: Tile, k_tile: int, rank: int) -> Iterator[Share]:
-        """Yield the boxes of a CTA's share of a tile whose lines are aligned: each has every eighth one of some."""
-        kernel, number = self.kernel, "AB".index(operand)
-        (rows, columns), depth = kernel.loaded, kernel.tile[2]
+        """Yield the boxes of a CTA's share of lines that are aligned, or woven: each has every eighth one of some."""
+        kernel, number, depth = self.kernel, "AB".index(operand), self.kernel.tile[2]
         first, k = (tile.a_m, tile.n)[number], (tile.first_k + k_tile) * depth
         lines, before = kernel.lines[number], kernel.lines[0] if number else None
         assert lines is not None
-        begin = (rows + columns) * ROW_BYTES + (before.bytes if before is not None else 0)
+        begin = 0 if kernel.woven else sum(kernel.tile_bytes) + (before.bytes if before is not None else 0)
         share, mine = lines.boxes // kernel.cluster[1 - number], self.place(rank)[1 - number]
         for box in range(mine * share, (mine + 1) * share):
             some, number_of = divmod(box, LINES_ALIKE)
             along, line = (k, first) if kernel.majors[number] == "K" else (first + some * lines.spans * WIDE_BOX, k)
+            along -= lines.early(number_of) // self.size
             line, phase = divmod(line + number_of, LINES_ALIKE)
             to = begin + box * lines.count * lines.pitch
             map_, member = phase, tile.member[::-1] if self.axes[number] else ()

@@ -131,6 +131,14 @@ REALIGNED_CUTS = tuple(
     for (rows, warpgroups), columns, cluster in product(TEAMS[1:3], (*WIDTHS[5:], *BETWEEN[2:]), CLUSTERS[:4])
     if cluster != (1, 1) or columns >= 192
 )
+# Likewise of lines that are woven, whose rows lie in C as they do in A.
+WOVEN_CUTS = (
+    *(
+        Cut(rows, columns, warpgroups, cluster=cluster)
+        for (rows, warpgroups), columns, cluster in product(TEAMS[1:], (*WIDTHS[3:], *BETWEEN[1:]), CLUSTERS[:4])
+    ),
+    *(Cut(128, columns, ping_pong=True, cluster=cluster) for columns, cluster in product(range(64, 177, 16), PAIRS)),
+)
 REALIGNED_SLICED_CUTS = tuple(
     one for one in SLICED_CUTS if one.rows in {128, 192} and one.columns >= 64 and one.cluster in PAIRS
 )
@@ -213,7 +221,8 @@ def _alignable(form: Form, one: ProductClass) -> bool:
 def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts of a form of a product whose rows are not grouped."""
     if form.slices:
-        cuts = {"sums": SLID_SLICED_CUTS, "registers": REALIGNED_SLICED_CUTS}.get(form.realign, SLICED_CUTS)
+        realigned_cuts = dict.fromkeys(("registers", "woven"), REALIGNED_SLICED_CUTS)
+        cuts = {"sums": SLID_SLICED_CUTS, **realigned_cuts}.get(form.realign, SLICED_CUTS)
         return cuts if one.few else ()
     if form.store == "lapped":
         extent = one.m if form.swapped else one.n
@@ -221,7 +230,7 @@ def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
         return (*LAPPED_CUTS, *(HALF_CUTS if form.realign == "none" else ())) if suits else ()
     if form.store != "sums":
         usual = ALIGNED_CUTS if any(form.aligned) else SLID_CUTS if form.realign == "sums" else PLAIN_CUTS
-        return REALIGNED_CUTS if form.realign == "registers" else usual
+        return {"registers": REALIGNED_CUTS, "woven": WOVEN_CUTS}.get(form.realign, usual)
     return _cuts_by_sums(form, one)
 
 
@@ -237,7 +246,7 @@ def _cuts_by_sums(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     # Where no box stores rows or columns of C, accumulators are the one way out for tiles of every shape.
     if form.realign == "none" and (one.across if form.swapped else one.down) == 2:
         return narrow
-    wide = REALIGNED_SUMS_CUTS if form.realign == "registers" else TURNED_CUTS
+    wide = REALIGNED_SUMS_CUTS if form.realign in {"registers", "woven"} else TURNED_CUTS
     return (*narrow, *(cut for cut in wide if cut not in narrow))
 
 

@@ -14,7 +14,7 @@ from legalsat.terms.products import CONSTRUCTORS, CUT, LOOSE, SCATTERED, operand
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
 
-REALIGN = {"multiply": "none", "clip": "none", "realign": "registers", "shift": "tiles", "slide": "sums"}
+REALIGN = {"multiply": "none", "clip": "none", "realign": "registers", "weave": "woven", "shift": "tiles", "slide": "sums"}
 STORES = {
     "boxes": "tma",
     "windows": "tma",
@@ -189,7 +189,7 @@ def exists(form: Form, facts: Facts) -> bool:
         "tma": by_boxes or lies == 3,
         "turned": not lies and not apart and form.realign != "tiles",  # rows of one phase are no neighbours in C
         "rows": not by_boxes,
-        "lapped": lies == 1 and form.realign in {"none", "tiles"},
+        "lapped": lies == 1 and form.realign in {"none", "tiles", "woven"},
         # What is as well computed the other way round, or stored by boxes, is not.
         "columns": not lies and not apart and (form.realign == "tiles" or down not in BY_BOXES),
     }
@@ -213,7 +213,7 @@ def _idle(form: Form, facts: Facts) -> bool:
         whole and (major == "K" if rows else along in {major, ""})
         for (major, whole), rows in zip(lie, grouped, strict=True)
     ]
-    needed = (form.realign == "sums", form.realign in {"tiles", "registers"})
+    needed = (form.realign == "sums", form.realign in {"tiles", "registers", "woven"})
     # What lies along k stays so where it is copied: tiles may have any width then.
     stays = [major == "K" and not by_maps for major, _ in lie]
     if any(

@@ -151,7 +151,7 @@ def source_maps(gemm: Gemm, kernel: ProductKernel) -> tuple[list[Placed], list[P
             [_phase(name, one, box, kernel.slides, number) for number in range(kernel.slides)]
             for one, box in ((a, a_box), (b, b_box))
         )
-    elif kernel.realign != "none":
+    elif kernel.realign not in {"none", "woven"}:
         of_a = [_phase(name, a, a_box, kernel.phases, number, "128B", fetched[0]) for number in range(kernel.phases)]
     found, extents = list[list[Placed]](), gemm.members.extents
     for own, matrix, steps, loose, alike in zip(

@@ -26,6 +26,7 @@ from legalsat.extract.kernels.reads import columns_of, swizzle_of
 from legalsat.extract.kernels.registers import (
     INSTRUCTION,
     SPREAD,
+    WOVEN_STARTS,
     Work,
     fetching,
     launched_registers,
@@ -46,6 +47,7 @@ from legalsat.plans.product_kernel import (
     SLID,
     WARPS,
     WIDE_BOX,
+    WOVEN_BESIDE,
     ProductKernel,
     row_pitch,
     spans_of,
@@ -129,7 +131,7 @@ class Table:
             overlapped=overlapped,
             registers=(consumers, producer),
             a=None
-            if form.realign == "registers"
+            if form.realign in {"registers", "woven"}
             else _operand((tile[0],) * 2, tile[2], bits, form.majors[0], block, unit),
             b=_operand((summed, b_rows), tile[2], bits, form.majors[1], summed, unit),
             shared_bytes=shared,
@@ -150,6 +152,7 @@ class Asked(NamedTuple):
 
     swapped: Numbers
     registers: Numbers
+    woven: Numbers
     tiles: Numbers
     slid: Numbers
     sums: Numbers
@@ -264,7 +267,7 @@ def _columns(asked: Asked, solved: Solved, one: ProductClass) -> KernelColumns:
         ping_pong=asked.ping_pong > 0,
         group=np.full_like(rows, GROUP),
         phases=np.where(asked.tiles, asked.alike, 1),
-        in_registers=asked.registers > 0,
+        in_registers=asked.registers + asked.woven > 0,
         overlapped=solved.overlapped + solved.accumulators > 1,
         by_sums=asked.sums > 0,
         by_rows=_by_rows(asked),
@@ -276,12 +279,13 @@ def _columns(asked: Asked, solved: Solved, one: ProductClass) -> KernelColumns:
         transposed_b=asked.transposed_b > 0,
         aligned_a=asked.aligned_a > 0,
         aligned_b=asked.aligned_b > 0,
-        spans_a=np.where(asked.aligned_a & asked.mn_a, spans_of(rows), 1),
+        spans_a=np.where((asked.aligned_a | asked.woven) & asked.mn_a, spans_of(rows), 1),
         spans_b=np.where(asked.aligned_b & asked.mn_b, spans_of(solved.loaded), 1),
         buffers=np.full_like(rows, BUFFERS),
         slides=np.where(asked.slid, solved.phases, 0),
         clipped=asked.clipped > 0,
         lap=asked.lapped * (SECTOR_BYTES // _result_bytes(asked, one)),
+        woven=asked.woven > 0,
     )
 
 
@@ -303,7 +307,7 @@ def _solved(asked: Asked, one: ProductClass, target: Target) -> Solved:
 
     phases = np.where(asked.registers, np.maximum(8, asked.alike), np.where(asked.tiles | asked.slid, asked.alike, 1))
     turns = np.where(asked.slid, -(-one.turns // phases), one.turns)
-    starts = np.where(asked.registers, starts_of_rows(phases), 0)
+    starts = np.where(asked.registers, starts_of_rows(phases), WOVEN_STARTS * asked.woven)
     alone = asked.down * asked.across * asked.split == 1
     work = Work(
         blocks=rows // BLOCK_ROWS // np.where(asked.ping_pong, 1, warpgroups),
@@ -349,6 +353,7 @@ def _solved(asked: Asked, one: ProductClass, target: Target) -> Solved:
         & ((asked.boxed == 0) | (columns * result_size % SPANS[-1] == 0) | (columns * result_size > SPANS[0]))
     )
     lines = asked.aligned_a * _line_bytes(rows, asked.mn_a) + asked.aligned_b * _line_bytes(loaded, asked.mn_b)
+    lines += asked.woven * rows * WOVEN_BESIDE // spans_of(rows)
     stage = (rows + loaded) * ROW_BYTES + lines + 16 + 16 * aligning + 8 * asked.clipped  # with its barriers
     output = _output_bytes(asked, result_size)
     groups = (GROUP_ENTRY_BYTES * (one.groups + 1) if one.groups else 0) + tensor_bytes(accumulators)
@@ -364,7 +369,7 @@ def _solved(asked: Asked, one: ProductClass, target: Target) -> Solved:
     more = (asked.boxed + asked.turned > 0) & (stages < np.minimum(provable, FEW_STAGES)) & fewer
 
     kept = of_consumers(work, result_size, overlapped=True) + SPREAD <= consumers
-    busy = asked.ping_pong + asked.sums + asked.registers + accumulators
+    busy = asked.ping_pong + asked.sums + asked.registers + asked.woven + accumulators
     overlapped = kept * (busy == 0) * _overlapped(turns, asked.slid > 0)
     of_row = (loaded, phases, accumulators, consumers, producer, overlapped)
     return Solved(*of_row, fits, stages, least, more, stage, output, groups)
@@ -420,6 +425,7 @@ def _facts(form: Form, one: ProductClass) -> tuple[int, ...]:
     return (
         form.swapped,
         form.realign == "registers",
+        form.realign == "woven",
         form.realign == "tiles",
         form.realign == "sums",
         form.store == "sums",

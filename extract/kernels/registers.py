@@ -27,6 +27,7 @@ UNUSED = 2  # of what is given: ptxas spills before it uses the last two, in eve
 INSTRUCTION = 26  # that ptxas asks for beside the accumulators of one wgmma, before any setmaxnreg (C7602)
 MARGIN = 8  # that a producer of odd lines has beyond its prediction, where consumers have as many to spare
 SPREAD = 8  # what the compiler may use beyond a prediction: asked where nothing forces a kernel to use so many
+WOVEN_STARTS = 4  # words that say where a lane's four lines of a step start, of all blocks and steps
 SETS = 2  # of fragments, which take turns
 FRAGMENT = 4  # words of A of an instruction, a thread
 STEPS = ROW_BYTES // 32  # instructions along k of a k-tile
@@ -151,7 +152,7 @@ class Work:
         return Work(
             blocks=kernel.tile[0] // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups),
             columns=kernel.summed,
-            starts=int(starts_of_rows(kernel.phases)) if kernel.realign == "registers" else 0,
+            starts=WOVEN_STARTS if kernel.woven else int(starts_of_rows(kernel.phases)) * kernel.through_registers,
             split=kernel.split,
             down=kernel.cluster[0],
             across=kernel.cluster[1],

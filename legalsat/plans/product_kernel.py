@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
 
@@ -21,6 +21,7 @@ BOXED = frozenset({"tma", "turned"})  # ways out of C by the copy engine
 TURNED = frozenset({"turned", "columns"})  # of tiles that are turned
 # In words, how rows of A, or lines of B, are multiplied that start anywhere in a granule.
 REALIGNED = {"tiles": "phase-shifted along K", "registers": "realigned in registers", "sums": "in phases of K"}
+REALIGNED["woven"] = "woven in registers"
 # In words, how C leaves, where that is not the name of the way.
 STORED = {"turned": "tma, turned", "rows": "unaligned rows", "lapped": "unaligned rows that lap", "sums": "whole tiles"}
 IN_ROWS = frozenset({"rows", "lapped", "elements"})  # by threads, of rows one behind the other in shared memory
@@ -29,6 +30,7 @@ GROUP_ENTRY_BYTES = 8  # a group's first row and its first tile
 SLID = 8  # columns of sums beyond a tile's: lines begin less than a granule early, whose elements have 2 bytes
 LINES_ALIKE = 8  # lines after which starts lie alike, of an operand that is aligned in shared memory
 SPAN_BYTES, GRANULE = 128, 16  # of a line that a stage holds; bytes of a granule
+WOVEN_BESIDE = 64  # bytes of a line that is woven, beside its spans: so far apart two lanes read two lines of a phase
 MOST_SPANS = 3  # side by side in a box, which has 256 elements at most (TM-09)
 ISSUER_REGISTERS = 40  # a thread of the warpgroup that issues multiplications
 ALIGNER_REGISTERS = 88  # a thread of the warpgroup that aligns: a line's granules, and where they go
@@ -36,15 +38,17 @@ ALIGNER_REGISTERS = 88  # a thread of the warpgroup that aligns: a line's granul
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Boxes of granules that hold the lines of a tile that is aligned in shared memory.
+    """Boxes of granules that hold the lines of a tile that is aligned in shared memory, or woven in registers.
 
     Attributes:
         boxes: of which each has lines of one phase. count: lines of each. spans: of 128 bytes, side by side in a line.
+        beside: bytes of a line beside them, which hold its end.
     """
 
     boxes: int
     count: int
     spans: int
+    beside: int = GRANULE
 
     @staticmethod
     def of(extent: int, major: Major) -> Lines:
@@ -56,8 +60,15 @@ class Lines:
 
     @property
     def pitch(self) -> int:
-        """Bytes from line to line: an odd number of granules, so that lines lie in different banks."""
-        return SPAN_BYTES * self.spans + GRANULE
+        """Bytes from line to line: an odd number of granules, so that lines lie in different banks.
+
+        Of lines that are woven, which four lanes read at once, two by two of one phase, half of all banks further on.
+        """
+        return SPAN_BYTES * self.spans + self.beside
+
+    def early(self, phase: int) -> int:
+        """Return the bytes by which a box begins in front of its lines, so that two phases lie in different banks."""
+        return 2 * GRANULE * (phase % 4 // 2) if self.beside > GRANULE else 0
 
     @property
     def bytes(self) -> int:
@@ -107,8 +118,9 @@ class ProductKernel:
             "transpose" makes the other axis the fast one as well. means: by which these travel.
         realign: how rows of A that start anywhere in a granule are multiplied. "tiles": a tile has rows of one phase,
             whose starts lie alike, and B is loaded as many rows further up. "registers": A goes through registers,
-            where it is shifted. "sums": lines of B, which lie across k, start anywhere; a k-tile has lines of one
-            phase, and between phases sums slide to the columns in which the next one's lines have theirs.
+            where it is shifted. "woven": so do lines of A, which lie across k and start anywhere, element by element.
+            "sums": lines of B, which lie across k, start anywhere; a k-tile has lines of one phase, and between phases
+            sums slide to the columns in which the next one's lines have theirs.
         phases: rows, or lines, after which starts lie alike again; 1 where all do.
         store: how C leaves: "tma" by boxes, "turned" by boxes of C^T, "rows" by granules of 16 bytes but for the ends
             of rows, "lapped" the same of tiles that lap over the next one, so that each stores whole sectors of L2 but
@@ -182,6 +194,22 @@ class ProductKernel:
     def threads(self) -> int:
         """Threads of a block."""
         return WARPGROUP * (self.warpgroups + 1 + self.mends + self.issues)
+
+    @property
+    def woven(self) -> bool:
+        """Whether lines of A are woven in registers."""
+        return self.realign == "woven"
+
+    @property
+    def through_registers(self) -> bool:
+        """Whether A goes through registers, rows that are realigned or lines that are woven."""
+        return self.realign in {"registers", "woven"}
+
+    @property
+    def tile_bytes(self) -> tuple[int, int]:
+        """Bytes of A and of B in a stage, as they are multiplied."""
+        (rows, columns), (lines, _) = self.loaded, self.lines
+        return lines.bytes if self.woven and lines is not None else rows * SPAN_BYTES, columns * SPAN_BYTES
 
     @property
     def issues(self) -> bool:
@@ -262,9 +290,9 @@ class ProductKernel:
     def k_parts(self) -> tuple[int, int]:
         """In how many parts along k boxes of A and of B are: of those across k, as many as let all that share load."""
         a, b = (
-            sharing // gcd(sharing, extent // self.span) if major == "MN" and not aligned else 1
-            for sharing, extent, major, aligned in zip(
-                self.cluster[::-1], self.loaded, self.majors, self.aligned, strict=True
+            sharing // gcd(sharing, extent // self.span) if major == "MN" and lines is None else 1
+            for sharing, extent, major, lines in zip(
+                self.cluster[::-1], self.loaded, self.majors, self.lines, strict=True
             )
         )
         return a, b
@@ -295,12 +323,12 @@ class ProductKernel:
 
     @property
     def lines(self) -> tuple[Lines | None, Lines | None]:
-        """Boxes of lines of A and of B, where these are aligned in shared memory."""
+        """Boxes of lines of A and of B, where these are aligned in shared memory, or woven in registers."""
         a, b = (
             Lines.of(extent, major) if one else None
             for extent, major, one in zip(self.loaded, self.majors, self.aligned, strict=True)
         )
-        return a, b
+        return replace(Lines.of(self.tile[0], "MN"), beside=WOVEN_BESIDE) if self.woven else a, b
 
     @property
     def group_bytes(self) -> int:
@@ -310,7 +338,7 @@ class ProductKernel:
     @property
     def alike(self) -> tuple[int, int]:
         """Lines of A and of B that have maps of their own, since they begin otherwise than those between them."""
-        a = LINES_ALIKE if self.aligned[0] else self.phases if self.realign != "none" else 1
+        a = LINES_ALIKE if self.aligned[0] or self.woven else self.phases if self.realign != "none" else 1
         return a, LINES_ALIKE if self.aligned[1] else max(1, self.slides)
 
     @property

@@ -21,7 +21,8 @@ Matrices are values that lie somewhere; a kernel is what is left when nothing ha
   which they begin, whatever is there, and of B brought as many elements before its first, where it is zero.
   `clip(a, b)`: C, of the k-tiles that hold some of a group along k, of which what is others' is cleared in shared
   memory.
-  `realign(a, b)`: C, of rows of A that are shifted in registers to where they begin. `slide(a, b)`: C, of lines of B
+  `realign(a, b)`: C, of rows of A that are shifted in registers to where they begin. `weave(a, b)`: C, of lines of A
+  that lie across k, of which elements of neighbouring ones are joined in registers. `slide(a, b)`: C, of lines of B
   that lie across k and are brought from the granule in which they begin, those that begin alike one phase of k after
   the other; between phases the sums of all columns so far slide to where the next one's are.
 - `store(down, across, c)`: C in memory. `across` says how its rows lie there, and `down` its columns: 0 apart, 1 side
@@ -61,6 +62,7 @@ multiply = Constructor("multiply", ("Term", "Term"))
 clip = Constructor("clip", ("Term", "Term"))
 shift = Constructor("shift", ("Term", "Term"))
 realign = Constructor("realign", ("Term", "Term"))
+weave = Constructor("weave", ("Term", "Term"))
 slide = Constructor("slide", ("Term", "Term"))
 store = Constructor("store", ("i64", "i64", "Term"), kernel=False)
 boxes = Constructor("boxes", ("Term",))

@@ -38,6 +38,7 @@ from legalsat.terms.products import (
     transpose,
     turned,
     uncut,
+    weave,
     windows,
     wrap,
 )
@@ -157,6 +158,17 @@ def realign_in_registers(name: Variable, b: Variable) -> Equations:
         for second in MAJORS[:axes]:
             for a in _begun(name, "K"):
                 yield TermEquation(product(axes, a, b), realign(a, at(second, b)))
+
+
+@term_law
+def weave_in_registers(name: Variable, b: Variable) -> Equations:
+    """A B^T  =  A B^T with A's lines, which lie across k, brought from the granule where each begins
+
+    Elements of two neighbouring lines, wherever each has them, are joined to a word of a fragment in registers.
+    """
+    for second in MAJORS:
+        for a in _begun(name, "MN"):
+            yield TermEquation(product(BOTH, a, b), weave(a, at(second, b)))
 
 
 @term_law
