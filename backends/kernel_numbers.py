@@ -53,7 +53,8 @@ class KernelNumbers:
         clipped: whether k-tiles are those of no groups, and
             others' k are cleared; else maps end with a group. ping_pong: whether consumers take turns with tiles.
         sliced: whether a tile is of one slice of k. phase_tiles: whether a tile has rows of one phase.
-        realign: whether rows of A are shifted in registers, and woven: whether lines of it are woven there. scaled: whether C is, and scaled_by: 0 as a whole, 1 by rows
+        realign: whether rows of A are shifted in registers, and woven: whether lines of it are woven there.
+        scaled: whether C is, and scaled_by: 0 as a whole, 1 by rows
             and columns, 2 by groups. a_k_major, b_k_major: whether operands are.
         c_along_rows: whether neighbours in C are neighbours in a column of the tile.
         a_word, b_word: matrix descriptors of tiles at address 0.

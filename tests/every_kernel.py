@@ -54,6 +54,14 @@ SLID: list[Shape] = [  # whose accumulators have eight columns more, in sixteens
     for cluster in (*PAIRS, *([(2, 2), (4, 1), (1, 4), (4, 2), (2, 4)] if columns in {56, 120, 184, 248} else []))
 ]
 SLID += [(128, columns, 2, True, cluster) for columns in range(72, 185, 16) for cluster in PAIRS]
+WOVEN: list[Shape] = [
+    (rows, columns, {192: 3}.get(rows, 2), False, cluster)
+    for rows in (128, 192, 256)
+    for columns in range(64, 257, 8)
+    for cluster in (*PAIRS, (2, 2))
+    if columns % 16 == 0 or columns >= 88
+]
+WOVEN += [(128, columns, 2, True, cluster) for columns in range(64, 177, 16) for cluster in PAIRS]
 WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 
 
@@ -99,7 +107,9 @@ def every(gemm: ls.Gemm, target: Target) -> Iterator[ProductKernel]:
         size, begins = gemm.out_dtype.bytes, gemm.c.address % 16 == 0
         whole = begins and all(one * size % 16 == 0 for one in (n, down))
         in_columns = not in_rows and begins and all(one * size % 16 == 0 for one in (m, across))
-        for first, second, realign, store in product(WAYS, WAYS, ("none", "registers", "tiles", "sums"), STORES):
+        for first, second, realign, store in product(
+            WAYS, WAYS, ("none", "registers", "woven", "tiles", "sums"), STORES
+        ):
             majors = [
                 {"K": "MN", "MN": "K"}[side[0]] if one == "transpose" else side[0]  # type: ignore[index]
                 for one, side in zip((first, second), sides, strict=True)
@@ -139,6 +149,7 @@ def possible(gemm: ls.Gemm, form: Any) -> bool:
         forbidden += [store == "sums" and in_rows]
         forbidden += [sides[1][1] == 1]
     forbidden += [realign in {"tiles", "registers"} and (first != "none" or sides[0][2] or majors[0] != "K")]
+    forbidden += [realign == "woven" and (first != "none" or sides[0][2] or majors[0] != "MN")]
     forbidden += [realign == "tiles" and (majors[1] != "MN" or store == "sums")]
     # Of operands of a byte 16 rows are of different phases, and none of 64 are neighbours in C.
     apart = realign == "registers" and gemm.dtype.bytes == 1
@@ -165,12 +176,12 @@ def sliced(gemm: ls.Gemm, realign: str, phases: int) -> Iterator[tuple[Shape, in
     if realign == "sums":
         of_phase = (gemm.k + phases - 1) // phases
         turns, least, widths = -(-of_phase * gemm.dtype.bytes // 128), 5, range(56, 249, 64)
-    if realign == "registers":
+    if realign in {"registers", "woven"}:
         widths, clusters = range(64, 257, 32), PAIRS
     if -(-gemm.m // 128) * -(-gemm.n // 128) > 264:
         return
     for rows, columns, cluster, slices in product(
-        (128, 192) if realign == "registers" else (64, 128, 192, 256), widths, clusters, SLICES
+        (128, 192) if realign in {"registers", "woven"} else (64, 128, 192, 256), widths, clusters, SLICES
     ):
         if turns >= least * slices and not (realign == "sums" and (rows, cluster) == (64, (4, 1))):
             yield (rows, columns, min(3, rows // 64) if rows < 256 else 2, False, cluster), slices
@@ -187,7 +198,7 @@ SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
 def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple[Shape, int, int]]:
     """Yield shapes of tiles, slices of k, and CTAs of an SM that are worth listing."""
     _, first, second, realign, store, _, sides, in_rows, _, in_columns = form
-    cooperative = [one for one in COOPERATIVE if realign != "registers" or one[1] >= 192]
+    cooperative = [one for one in COOPERATIVE if realign not in {"registers", "woven"} or one[1] >= 192]
     if store == "slices":
         yield from ((shape, -slices, 1) for shape, slices in sliced(gemm, realign, sides[1][1]))
         return
@@ -196,7 +207,7 @@ def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple
         yield from ((shape, 1, 1) for shape in shapes)
         return
     if store != "sums":
-        for shape in {"registers": REALIGNED, "sums": SLID}.get(realign, PERSISTENT):
+        for shape in {"registers": REALIGNED, "woven": WOVEN, "sums": SLID}.get(realign, PERSISTENT):
             if "align" not in (first, second) or (shape[1] % 16 == 0 and shape[4] not in {(4, 2), (2, 4)}):
                 yield shape, 1, 1
         return
@@ -228,7 +239,7 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
     slid = realign == "sums"
     size, result, alike = gemm.dtype.bytes, 4 if slices > 1 else gemm.out_dtype.bytes, sides[slid][1]
     turns = -(-gemm.k // (128 // size))
-    phases = {"none": 1, "registers": max(8, alike), "tiles": alike, "sums": alike}[realign]
+    phases = {"none": 1, "woven": 1, "registers": max(8, alike), "tiles": alike, "sums": alike}[realign]
     turns = -(-min(turns, 33) // phases) if slid else turns
     summed = columns + 8 * slid
     aligned, before = (
@@ -263,6 +274,8 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
         if one:  # a granule more for each line, of which those across k lie side by side as far as a box is wide
             wide = max(count for count in (1, 2, 3) if length // 64 % count == 0) if major == "MN" else 1
             stage += length // wide * (128 * wide + 16)
+    if realign == "woven":  # half a line of banks more for each
+        stage += 64 * rows // max(count for count in (1, 2, 3) if rows // 64 % count == 0)
     barriers = 32 if any(aligned) else 16
     room = min(target.shared_bytes_per_block, target.shared_bytes_per_processor // blocks - 1024)
     most = min(16, max(3, turns + 1)) if store == "sums" else 16
@@ -275,7 +288,7 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
             return None
     if stages < (2 if realign != "registers" else 3 if store == "sums" else 4):
         return None
-    apart = ping_pong or store == "sums" or realign == "registers" or turns <= (1 if slid else 4)
+    apart = ping_pong or store == "sums" or realign in {"registers", "woven"} or turns <= (1 if slid else 4)
     alone = ProductKernel(
         swapped, (rows, columns, 128 // size), stages, cluster, split, slices, warpgroups, ping_pong, blocks,
         2 if slices == 1 and written_in_parts(gemm, swapped=swapped) else 8,

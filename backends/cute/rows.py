@@ -335,7 +335,9 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
     LaunchDependents: lambda op, scope: 'asm volatile("griddepcontrol.launch_dependents;" ::: "memory");',
     k.Clear: lambda op, scope: "clear(accumulators);",
     k.FindRows: _find_rows,
-    k.ReadRows: lambda op, scope: f"read_rows<{op.steps[0]}>({_set(op, scope)}, rows, cta, {scope.item(op.at)}, group);",
+    k.ReadRows: lambda op, scope: (
+        f"read_rows<{op.steps[0]}>({_set(op, scope)}, rows, cta, {scope.item(op.at)}, group);"
+    ),
     k.MultiplyRows: lambda op, scope: (
         f"multiply_rows<{op.steps[0]}>(accumulators, {_set(op, scope)}, cta, {scope.item(op.at)});"
     ),

@@ -35,7 +35,8 @@ CUTLASS_DEVICE Columns columns_of(Cta const &cta, Tile const &tile, uint32_t sta
 }
 
 // The granules of lines that are C's alone, each the end of one that lies in shared memory and the beginning of the next,
-// and the elements at both ends, whose granules belong to neighbours as well.
+// and the elements at both ends, whose granules belong to neighbours as well. Lines of which C has all have as many
+// elements at both ends together as a granule has, or none, one for each lane: 0.957 of the time (32 kernels, an H200).
 CUTLASS_DEVICE void store_lines(Columns const &lines, unsigned number) {
     unsigned const bytes = max(lines.elements, 0) * result_bytes;
     unsigned long long start = lines.start;
@@ -46,6 +47,11 @@ CUTLASS_DEVICE void store_lines(Columns const &lines, unsigned number) {
             Granule const first = granule_at(lines.at(line, number * whole));
             Granule const next = granule_at(lines.at(line, (number + 1) * whole % turned_rows));
             store_granule(start + at, shifted(first, next, late));
+        }
+        if (bytes == turned_rows * result_bytes) {
+            unsigned const element = number + (number * result_bytes < late ? 0 : turned_rows - whole);
+            if (late && number < whole) store_element(start + element * result_bytes, element_at(lines.at(line, element)));
+            continue;
         }
         unsigned const ahead = min(late, bytes) / result_bytes, behind = (bytes - late) % granule / result_bytes;
         unsigned const ends = bytes < late ? ahead : ahead + behind;

@@ -38,6 +38,9 @@ FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rate
 # for a part, and for some cycles more a turn where CTAs share B alone (144 kernels of 56 products, both GPUs).
 REALIGNED, REALIGNED_COLUMNS = 0.66, 93.0
 REALIGNED_LOAD, REALIGNED_SHARED_B = 0.83, 65.0
+# Likewise of lines that are woven, of which lanes read halves of words, all of what loads take (55 kernels of 14
+# products, an H200): what shared memory serves, in multiples of what is multiplied.
+WOVEN, WOVEN_COLUMNS, WOVEN_ROWS = 0.2, 140.0, 32.0
 # Likewise of groups, whose rows are columns of C^T (31 kernels of 5 products, an H200).
 REALIGNED_GROUPED, REALIGNED_GROUPED_COLUMNS = 0.45, 95.0
 LINE = 128  # bytes, of L2 and of a box's row
@@ -81,8 +84,9 @@ STORED_BY_THREADS_APART = 1.25
 STORED_BY_THREADS_IN_TURNS = 1.8
 STORED_BY_THREADS_HALF = 1.1  # likewise, of tiles of 64 rows (28 kernels of 12 products with a short k, an H100)
 STORED_BY_THREADS_OF_GROUPS = 1.5  # likewise, of groups of rows (`bench.gpu.members`)
-# Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own (66 kernels of 40 products).
-STORED_BY_COLUMNS = 5.0
+# Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own, and where nothing is multiplied
+# meanwhile (296 kernels, an H200).
+STORED_BY_COLUMNS, STORED_BY_COLUMNS_APART = 4.0, 1.85
 # Sectors a nanosecond, of all processors, that L2 is written in parts: of turned tiles whose rows are of one phase, in
 # which every eighth element, fourth or second is a tile's (49 kernels of 13 products on an H100).
 APART_SECTORS = 97.5
@@ -309,7 +313,8 @@ def _k_tiles(products: Products, kernels: KernelColumns) -> Numbers:
     """Return the k-tiles of a CTA's tile, of groups along k on the average: they end anywhere, and may begin so."""
     k = products.k[:, None]
     turns = np.maximum(1, kernels.slides)  # phases of k, whose last k-tiles are short each
-    found = turns * _ceil(_ceil(k, turns), kernels.depth * kernels.split * kernels.slices) + kernels.in_registers
+    found = turns * _ceil(_ceil(k, turns), kernels.depth * kernels.split * kernels.slices)
+    found = found + (kernels.in_registers & ~kernels.woven)  # whose rows end in a stage more
     cut = np.maximum(1 + kernels.clipped, k / kernels.depth + 0.5 + 0.5 * kernels.clipped)
     return np.where(products.cut[:, None] > 0, cut, found)
 
@@ -350,14 +355,12 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     resident = np.minimum(own, _ceil(tiles, processors))
     busy = np.minimum(1.0, tiles / (rounds * resident * processors))  # of processors, on the average of rounds
 
-    through = np.where(
-        groups > 0, REALIGNED_GROUPED + REALIGNED_GROUPED_COLUMNS / columns, REALIGNED + REALIGNED_COLUMNS / columns
-    )
-    cycles = rows * kernels.summed * depth * size / 4096 * _slower(target) * np.where(in_registers, through, 1.0)
+    cycles = rows * kernels.summed * depth * size / 4096 * _slower(target) * _through_registers(kernels, groups)
     requested = _requested(kernels, m, (first, second)) * depth * size
-    waited = np.where(groups > 0, LOAD_GROUPED, np.where(in_registers, REALIGNED_LOAD, 1.0))
+    waited = np.where(in_registers & ~kernels.woven, REALIGNED_LOAD, 1.0)
+    waited = np.where(groups > 0, LOAD_GROUPED, waited)
     load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) * waited
-    shared, b_alone = down * across > 1, in_registers & (down > 1) & (across == 1)
+    shared, b_alone = down * across > 1, in_registers & (down > 1) & (across == 1) & ~kernels.woven
     # A stage is released when the next one is being multiplied, so that one less than there are is on its way.
     served = _served(kernels) * depth * size / LINE * resident
     latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load) / (kernels.stages - 1)
@@ -397,6 +400,15 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
         rounds * store * resident / CLOCK + joined,
         relayouts,
     )
+
+
+def _through_registers(kernels: KernelColumns, groups: Numbers) -> Numbers:
+    """Return how many times as long a turn's multiplications take where A goes through registers; else 1."""
+    rows, columns = kernels.rows, kernels.columns
+    of_groups = REALIGNED_GROUPED + REALIGNED_GROUPED_COLUMNS / columns
+    realigned = np.where(groups > 0, of_groups, REALIGNED + REALIGNED_COLUMNS / columns)
+    woven = WOVEN + WOVEN_COLUMNS / columns + WOVEN_ROWS / rows
+    return np.where(kernels.in_registers, np.where(kernels.woven, woven, realigned), 1.0)
 
 
 def _along(extents: tuple[Numbers, Numbers], kernels: KernelColumns, groups: Numbers) -> tuple[Numbers, Numbers]:
@@ -524,7 +536,9 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     eights = kernels.columns // 8
     parts = _ceil(eights * result_size, LINE // 8)
     turned = STORED_TURNED * parts * _ceil(eights, parts) / eights
-    ways = (kernels.by_rows, by_threads), (kernels.turned, turned), (kernels.by_columns, STORED_BY_COLUMNS)
+    beside = kernels.overlapped | kernels.ping_pong
+    by_columns = np.where(beside, STORED_BY_COLUMNS, STORED_BY_COLUMNS_APART)
+    ways = (kernels.by_rows, by_threads), (kernels.turned, turned), (kernels.by_columns, by_columns)
     store = store * np.select([by for by, _ in ways], [longer for _, longer in ways], 1.0)
     store = store * np.where(kernels.buffers == 1, STORED_ALONE_BUFFER, 1.0)
     as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)

@@ -409,8 +409,16 @@ class _Program:
                 for some, kept in zip(chosen, sets, strict=True)
             ]
 
+        # The stage behind the last k-tile brought the ends of rows alone.
+        last: Body = (Release("empty", MULTIPLIED), Advance("multiplied")) if ends else ()
         (first, *others), (again, *rest) = groups(0), groups(-1)
-        turn = (Wait("full", NEXT if ends else MULTIPLIED), *again, release, *(op for one in rest for op in one), Advance("multiplied"))
+        turn = (
+            Wait("full", NEXT if ends else MULTIPLIED),
+            *again,
+            release,
+            *(op for one in rest for op in one),
+            Advance("multiplied"),
+        )
         return (
             Clear(),
             FindRows(),
@@ -422,8 +430,7 @@ class _Program:
             KTiles(turn, after=1, sets=2 if narrow else 1),
             WaitGroup("wgmma", 0),
             release,
-            # Which brought the ends of rows alone.
-            *([Release("empty", MULTIPLIED), Advance("multiplied")] if ends else []),
+            *last,
         )
 
     # C.

@@ -14,7 +14,14 @@ from legalsat.terms.products import CONSTRUCTORS, CUT, LOOSE, SCATTERED, operand
 from legalsat.terms.tree_graph import TermGraph
 from legalsat.terms.trees import Term, TermLaw, TermStep, derivation
 
-REALIGN = {"multiply": "none", "clip": "none", "realign": "registers", "weave": "woven", "shift": "tiles", "slide": "sums"}
+REALIGN = {
+    "multiply": "none",
+    "clip": "none",
+    "realign": "registers",
+    "weave": "woven",
+    "shift": "tiles",
+    "slide": "sums",
+}
 STORES = {
     "boxes": "tma",
     "windows": "tma",
