@@ -35,8 +35,7 @@ CUTLASS_DEVICE Columns columns_of(Cta const &cta, Tile const &tile, uint32_t sta
 }
 
 // The granules of lines that are C's alone, each the end of one that lies in shared memory and the beginning of the next,
-// and the elements at both ends, whose granules belong to neighbours as well. Lines of which C has all have as many
-// elements at both ends together as a granule has, or none, one for each lane: 0.957 of the time (32 kernels, an H200).
+// and the elements at both ends, whose granules belong to neighbours as well.
 CUTLASS_DEVICE void store_lines(Columns const &lines, unsigned number) {
     unsigned const bytes = max(lines.elements, 0) * result_bytes;
     unsigned long long start = lines.start;
@@ -48,11 +47,6 @@ CUTLASS_DEVICE void store_lines(Columns const &lines, unsigned number) {
             Granule const next = granule_at(lines.at(line, (number + 1) * whole % turned_rows));
             store_granule(start + at, shifted(first, next, late));
         }
-        if (bytes == turned_rows * result_bytes) {
-            unsigned const element = number + (number * result_bytes < late ? 0 : turned_rows - whole);
-            if (late && number < whole) store_element(start + element * result_bytes, element_at(lines.at(line, element)));
-            continue;
-        }
         unsigned const ahead = min(late, bytes) / result_bytes, behind = (bytes - late) % granule / result_bytes;
         unsigned const ends = bytes < late ? ahead : ahead + behind;
 #pragma unroll 1
@@ -60,6 +54,23 @@ CUTLASS_DEVICE void store_lines(Columns const &lines, unsigned number) {
             unsigned const element = i < ahead ? i : bytes / result_bytes - ends + i;
             store_element(start + element * result_bytes, element_at(lines.at(line, element)));
         }
+    }
+}
+
+// Likewise of lines of which C has all: at both ends together there are as many elements as a granule has, one for each
+// lane, or none. 0.957 of the time (32 kernels, an H200); all is read before it is stored, since one build of ptxas was
+// seen to lose what was read between two stores.
+CUTLASS_DEVICE void store_whole_lines(Columns const &lines, unsigned number) {
+    unsigned long long start = lines.start;
+#pragma unroll 1
+    for (int line = 0; line < lines.count; ++line, start += lines.step) {
+        unsigned const late = -unsigned(start) & (granule - 1), own = number % whole;
+        unsigned const element = own + (own * result_bytes < late ? 0 : turned_rows - whole);
+        Granule const first = granule_at(lines.at(line, number * whole));
+        Granule const next = granule_at(lines.at(line, (number + 1) * whole % turned_rows));
+        uint32_t const end = element_at(lines.at(line, element));
+        if (number < line_lanes - 1 || !late) store_granule(start + number * granule + late, shifted(first, next, late));
+        if (late && number < whole) store_element(start + element * result_bytes, end);
     }
 }
 
@@ -87,7 +98,8 @@ CUTLASS_DEVICE void read_c(Cta const &cta, Held const &held, int group, int warp
         if constexpr (row_step > 1) {
             store_apart(lines, lane);
         } else {
-            store_lines(lines, lane % line_lanes);
+            lines.elements == turned_rows ? store_whole_lines(lines, lane % line_lanes)
+                                          : store_lines(lines, lane % line_lanes);
         }
     }
 }

@@ -15,6 +15,7 @@ from legalsat.analyses.copy_engine import FILLED, UNTOUCHED, smem_image, store_f
 from legalsat.analyses.matrix_layout import read_addresses
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.encoded import Bytes, Numbers, decoded, encoded
+from legalsat.extract.kernels.interpreted_lines import aligned_places, woven_places
 from legalsat.extract.kernels.kernel_memory import KernelMemory
 from legalsat.extract.kernels.kernel_program import kernel_program, parts_across
 from legalsat.extract.kernels.kernel_tiles import Tile, TileScheduler, own_columns, window_of
@@ -38,7 +39,7 @@ from legalsat.extract.kernels.product_maps import (
 )
 from legalsat.extract.kernels.slices import added_of, added_up
 from legalsat.operators.gemm import Gemm, sums_of
-from legalsat.plans.product_kernel import BLOCK_ROWS, ISSUED_ROWS, LINES_ALIKE, WARPGROUP, WARPS, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, ISSUED_ROWS, WARPGROUP, WARPS, ProductKernel
 from legalsat.program.kernel import KernelProgram
 from legalsat.targets import GRANULE_BYTES
 from legalsat.tensor import plain
@@ -270,23 +271,10 @@ class Cta:
 
     def align(self, operand: str, tile: Tile, stage: int) -> None:
         """Move lines of a tile from the granules in which they lie to where boxes with the swizzle would lay them."""
-        of, number = self.launched, "AB".index(operand)
-        lines = self.kernel.lines[number]
-        assert lines is not None
-        line = np.arange(self.kernel.loaded[number])[:, None]
-        phase = line % LINES_ALIKE
-        span, inside = np.divmod(line // LINES_ALIKE, lines.count)
-        box = span // lines.spans * LINES_ALIKE + phase
-        source = (box * lines.count + inside) * lines.pitch + span % lines.spans * ROW_BYTES
-        # Lines of groups of rows begin with any; others with one of the first phase.
-        first = (tile.a_m, tile.n)[number] if self.kernel.majors[number] == "K" else 0
-        late = (of.scheduler.begin(number, tile.member) + (first + phase) * of.laid[number].pitch) % GRANULE_BYTES
-        byte = np.arange(ROW_BYTES)
+        source, target = aligned_places(self.launched.scheduler, "AB".index(operand), tile)
         (begin,) = (one.start for one in self.memory.loaded(stage) if one.name == f"lines of {operand}")
         (to,) = (one.start for one in self.memory.loaded(stage) if one.name == operand)
-        chunk = byte // GRANULE_BYTES ^ line % 8
-        target = to + line * ROW_BYTES + chunk * GRANULE_BYTES + byte % GRANULE_BYTES
-        self.shared[target] = self.shared[begin + source + late + byte]
+        self.shared[to + target] = self.shared[begin + source]
 
     def clear_others(self, tile: Tile, k_tile: int, stage: int) -> None:
         """Clear what of a k-tile of A and B is not of the tile's group, of the last one in its steps."""
@@ -357,45 +345,34 @@ class Cta:
         self.take(consumer, tile)
 
     def read_rows(
-        self, consumer: int, places: tuple[int, int], steps: tuple[int, ...], member: tuple[int, ...]
+        self, consumer: int, stages: tuple[int, int], steps: tuple[int, ...], member: tuple[int, ...]
     ) -> None:
         """Read steps of a consumer's rows from where each starts in its granule.
 
         Args:
             consumer: whose rows.
-            places: the stage, and the next one, in which their ends are.
+            stages: the stage, and the next one, in which ends of rows are.
             steps: of the k-tile.
             member: of a batch, or a group, whose rows they are.
         """
-        stage, after = places
-        if self.kernel.woven:
-            self.fragments[consumer] = self.weave(consumer, stage, steps, member)
-            return
+        stage, after = stages
         of, rows = self.launched, self.kernel.tile[0] // self.a_maps
         first = self.first_block(consumer) * BLOCK_ROWS
+        elements = np.concatenate([np.arange(step * self.depth, (step + 1) * self.depth) for step in steps])
+        if self.kernel.woven:
+            own = first + np.arange(self.own * BLOCK_ROWS)[:, None]
+            places = woven_places(of.scheduler, own, elements[None, :], member)
+            self.fragments[consumer] = self.numbers(stage * self.memory.stage_bytes + places)
+            return
         some, phase = np.divmod(np.arange(first, first + self.own * BLOCK_ROWS)[:, None, None] // 8, self.a_maps)
         mine = phase * rows + some * 8 + np.arange(self.own * BLOCK_ROWS)[:, None, None] % 8  # where boxes lay them
         late = (of.scheduler.begin(0, member) + phase * of.first.pitch) % GRANULE_BYTES
-        elements = np.concatenate([np.arange(step * self.depth, (step + 1) * self.depth) for step in steps])
         byte = late + elements[None, :, None] * of.size + np.arange(of.size)
         base = np.where(byte < ROW_BYTES, stage, after) * self.memory.stage_bytes
         inside = byte % ROW_BYTES
         chunk = inside // GRANULE_BYTES ^ mine % 8
         found = base + mine * ROW_BYTES + chunk * GRANULE_BYTES + inside % GRANULE_BYTES
         self.fragments[consumer] = decoded(self.shared[found], of.gemm.dtype.name)
-
-    def weave(self, consumer: int, stage: int, steps: tuple[int, ...], member: tuple[int, ...]) -> Numbers:
-        """Return steps of a consumer's rows, (rows, elements along k), of lines that start anywhere in a granule."""
-        of, lines, first = self.launched, self.kernel.lines[0], self.first_block(consumer) * BLOCK_ROWS
-        assert lines is not None
-        row = first + np.arange(self.own * BLOCK_ROWS)[:, None]
-        k = np.concatenate([np.arange(step * self.depth, (step + 1) * self.depth) for step in steps])[None, :]
-        block, line, phase = row // BLOCK_ROWS, k // LINES_ALIKE, k % LINES_ALIKE
-        late = (of.scheduler.begin(0, member) + phase * of.first.pitch) % GRANULE_BYTES
-        late = late + np.vectorize(lines.early)(phase)
-        box = block // lines.spans * LINES_ALIKE + phase
-        inside = block % lines.spans * ROW_BYTES + row % BLOCK_ROWS * of.size + late
-        return self.numbers(stage * self.memory.stage_bytes + (box * lines.count + line) * lines.pitch + inside)
 
     def multiply_rows(self, consumer: int, fragments: Numbers, stage: int, steps: tuple[int, ...]) -> None:
         """Multiply fragments in registers by steps of a stage of B."""
