@@ -296,7 +296,8 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
         None, None, 0, aligned=aligned, buffers=buffers, lap=32 // result * (store == "lapped"),  # type: ignore[arg-type]
     )  # fmt: skip
     more = int(any(aligned))  # warpgroups
-    if summed // 2 + 26 > 65536 // blocks // (128 * (warpgroups + 1 + more)) // 8 * 8:
+    of_a = 4 * (realign in {"registers", "woven"})
+    if summed // 2 + 26 + of_a > 65536 // blocks // (128 * (warpgroups + 1 + more)) // 8 * 8:
         return None  # no instruction has its registers (ptxas C7602)
     handed = split_of(registers(Work.of(alone), result, overlapped=False), warpgroups, blocks, more)
     if handed is None:

@@ -512,8 +512,13 @@ def _use_lacks(op: p.UseSums, asked: Asked) -> str:
     return "by scales of rows" if asked.gemm.scaled == "rows" else ""
 
 
+def _of_slices(op: Any, asked: Asked) -> str:
+    return "of slices of k" if asked.kernel.slices > 1 else ""
+
+
 LACKS: dict[type, Callable[[Any, Asked], str]] = {
-    **dict.fromkeys((k.IfLate, k.FindRows), lambda op, asked: "of slices of k" if asked.kernel.slices > 1 else ""),
+    k.IfLate: _of_slices,
+    k.FindRows: lambda op, asked: "of lines that are woven" if asked.kernel.woven else _of_slices(op, asked),
     k.FindGroups: lambda op, asked: "of columns" if asked.kernel.cuts == "n" else "",
     p.UseSums: _use_lacks,
 }

@@ -24,6 +24,7 @@ from legalsat.extract.kernels.product_forms import Form
 from legalsat.extract.kernels.product_maps import ROW_BYTES, SPANS, STORE_ROWS, turned_columns
 from legalsat.extract.kernels.reads import columns_of, swizzle_of
 from legalsat.extract.kernels.registers import (
+    FRAGMENT,
     INSTRUCTION,
     SPREAD,
     WOVEN_STARTS,
@@ -403,7 +404,8 @@ def _on_unit(asked: Asked, work: Work, result_size: Numbers, target: Target) -> 
     wanted = of_consumers(work, result_size, overlapped=False)
     spare = spare_of_producer(work)
     consumers, producer = solved(wanted, of_producer(work), warpgroups, asked.blocks, target, mending, spare)
-    fits = summed // 2 + INSTRUCTION <= launched_registers(warpgroups + mending, asked.blocks, target)
+    of_a = FRAGMENT * (asked.registers | asked.woven)  # which the instruction takes from registers
+    fits = summed // 2 + INSTRUCTION + of_a <= launched_registers(warpgroups + mending, asked.blocks, target)
     return np.zeros_like(rows), consumers * fits, producer
 
 
