@@ -61,7 +61,6 @@ WOVEN: list[Shape] = [
     for cluster in (*PAIRS, (2, 2))
     if columns % 16 == 0 or columns >= 88
 ]
-WOVEN += [(128, columns, 2, True, cluster) for columns in range(64, 177, 16) for cluster in PAIRS]
 WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 
 
@@ -255,7 +254,7 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
     uneven += [rows % (8 * phases)] if realign == "registers" else []
     uneven += [majors[1] == "MN" and summed % 16]  # which the matrix unit turns more slowly
     uneven += [columns * result % 32] if store == "tma" and columns * result <= 128 else []
-    uneven += [any(aligned) and min(*extent, gemm.k) < 8]  # a map for each phase has a line
+    uneven += [(any(aligned) or realign == "woven") and min(*extent, gemm.k) < 8]  # a map for each phase has a line
     if any(uneven) or split > turns or (realign == "tiles" and extent[0] < phases):
         return None
     of_cluster, apart_rows = rows * cluster[0], phases if realign == "tiles" else 1
@@ -281,6 +280,8 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
     most = min(16, max(3, turns + 1)) if store == "sums" else 16
     if realign == "registers" and store != "sums":  # as far as it can be proven
         most = 8 if cluster == (1, 1) else 5
+    if realign == "woven" and store != "sums":
+        most = 5 if cluster == (1, 1) else 4
     stages = min(most, (room - (output + 7) // 8 * 8) // (stage + barriers))
     if buffers == 1:  # half as much of C at a time, where four stages or fewer become one more
         usual, stages = stages, (room - output // 2) // (stage + barriers)

@@ -145,6 +145,9 @@ class Meaning:
             return _summed(a.by_boxes(self.axes), b.by_boxes(self.axes), part, parts)
         if term.name == "slide":
             return _slid(a.by_boxes(self.axes), b, a.major, part, parts)
+        if term.name == "weave":  # element by element, wherever a line has it
+            assert a.major == "MN"
+            return _summed(a.aligned, b.by_boxes(self.axes), part, parts)
         assert term.name in ("shift", "realign")
         found = []
         for row in range(a.shape[0]):

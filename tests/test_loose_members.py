@@ -68,7 +68,7 @@ def one_of_each() -> list[tuple[ls.Gemm, ProductKernel]]:
 def test_products_are_exact_whatever_lies_beside_their_elements() -> None:
     """What ends a line is infinite in some, which must not reach the sums of others, whose granules it shares."""
     kinds = one_of_each()
-    assert {one.realign for _, one in kinds} == {"none", "tiles", "sums", "registers"}
+    assert {one.realign for _, one in kinds} == {"none", "tiles", "sums", "registers", "woven"}
     assert {one.loose for _, one in kinds} == {(True, False), (False, True), (True, True)}
     for seed, (gemm, kernel) in enumerate(kinds):
         a, b = (one.astype(float) for one in drawn_numbers(gemm, seed))

@@ -68,6 +68,8 @@ def _computes(gemm: ls.Gemm, kernel: Any, plan: GemmPlan, values: dict[str, int]
     rows = gemm.n if kernel.swapped else gemm.m
     if rows < kernel.phases or -(-gemm.k // kernel.tile[2]) < kernel.least_k_tiles:
         return False
+    if kernel.realign == "woven" and min(gemm.m, gemm.n, gemm.k) < 8:
+        return False  # a map for each phase has a line
     maps = [one.bind(values) for one in GemmPlan(plan.operator, plan.target, kernel).tensor_maps]
     stored = not kernel.by_boxes or maps[-1].global_dim[0] * gemm.out_dtype.bytes % 16 == 0
     return stored and not any(d.level == "error" for one in maps for d in ls.violations(one, plan.target))

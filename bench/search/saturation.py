@@ -121,13 +121,14 @@ class Needed:
 def rare() -> list[Gemm]:
     """Return products of what few random ones have.
 
-    A long k, which slices of k gain by; sums that slide, with C by columns; members that begin anywhere; groups along k
-    that lie along it; elements of which none lie side by side.
+    A long k, which slices of k gain by; sums that slide, with C by columns; lines across k that are woven; members that
+    begin anywhere; groups along k that lie along it; elements of which none lie side by side.
     """
     return [
         product_of(Shape(512, 512, 16384)),
         product_of(Shape(498, 3318, 13031, "NN")),
         product_of(Shape(10358, 252, 7894, "TN")),
+        product_of(Shape(1290, 5407, 5026, "NN")),
         Gemm(577, 64, 577, "bf16", batch=16),
         GroupedGemm(512, 512, 4096, "e4m3", groups=8, along="k"),
         Gemm(1000, 512, 640, "bf16", a=Tensor((1000, 640), "bf16", (2000, 3))),

@@ -131,13 +131,10 @@ REALIGNED_CUTS = tuple(
     for (rows, warpgroups), columns, cluster in product(TEAMS[1:3], (*WIDTHS[5:], *BETWEEN[2:]), CLUSTERS[:4])
     if cluster != (1, 1) or columns >= 192
 )
-# Likewise of lines that are woven, whose rows lie in C as they do in A.
-WOVEN_CUTS = (
-    *(
-        Cut(rows, columns, warpgroups, cluster=cluster)
-        for (rows, warpgroups), columns, cluster in product(TEAMS[1:], (*WIDTHS[3:], *BETWEEN[1:]), CLUSTERS[:4])
-    ),
-    *(Cut(128, columns, ping_pong=True, cluster=cluster) for columns, cluster in product(range(64, 177, 16), PAIRS)),
+# Likewise of lines that are woven, whose rows lie in C as in A. Consumers that take turns were never the fastest.
+WOVEN_CUTS = tuple(
+    Cut(rows, columns, warpgroups, cluster=cluster)
+    for (rows, warpgroups), columns, cluster in product(TEAMS[1:], (*WIDTHS[3:], *BETWEEN[1:]), CLUSTERS[:4])
 )
 REALIGNED_SLICED_CUTS = tuple(
     one for one in SLICED_CUTS if one.rows in {128, 192} and one.columns >= 64 and one.cluster in PAIRS

@@ -218,7 +218,9 @@ def times_of(kernels: KernelColumns, products: Products, target: Target) -> NDAr
     short = turns < np.where(kernels.slides > 0, SLID_TURNS, SLICE_TURNS) * kernels.slices
     large = _workspace_bytes(kernels, m, n) > MOST_WORKSPACE
     # Each phase's map needs a row, and where lines are aligned, which may be those across k, a line.
-    few = (kernels.aligned_a | kernels.aligned_b) & (np.minimum(np.minimum(m, n), products.k[:, None]) < LINES_ALIKE)
+    few = (kernels.aligned_a | kernels.aligned_b | kernels.woven) & (
+        np.minimum(np.minimum(m, n), products.k[:, None]) < LINES_ALIKE
+    )
     few |= products.k[:, None] < kernels.slides
     times[few | crowded | (kernels.slices > 1) & (short | large) | (m < kernels.phases)] = np.inf
     return times

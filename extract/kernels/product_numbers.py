@@ -64,6 +64,7 @@ OVERLAPPED_STAGES = 4
 # Of kernels with an end of each tile in a stage of its own: with ten and more no state of theirs repeats soon enough
 # to be proven, with six where a cluster shares them, and eight hide all that loads take.
 REALIGNED_STAGES, REALIGNED_SHARED_STAGES = 8, 5
+WOVEN_STAGES, WOVEN_SHARED_STAGES = 5, 4  # likewise, of what is woven
 FEW_STAGES, BUFFERS = 5, 2  # fewer gain by one more; through which C leaves by boxes otherwise
 SHARED = 4  # where a table's rest has bytes of shared memory
 SLICE_TURNS = 8  # k-tiles of a slice at least: a tile is stored during the first of the next one's
@@ -363,6 +364,8 @@ def _solved(asked: Asked, one: ProductClass, target: Target) -> Solved:
     stages = np.where(asked.sums, np.minimum(stages, np.maximum(3, turns + 1)), stages)
     ending = asked.registers & (asked.sums == 0)
     provable = np.where(ending, np.where(alone, REALIGNED_STAGES, REALIGNED_SHARED_STAGES), MOST_STAGES)
+    weaving = asked.woven & (asked.sums == 0)
+    provable = np.where(weaving, np.where(alone, WOVEN_STAGES, WOVEN_SHARED_STAGES), provable)
     # Each stage of those waits for the next one: with three all but short products took 1.5 times as long.
     stages, least = np.minimum(stages, provable), np.where(asked.registers, 3 if one.ragged else 3 + ending, 2)
     # Boxes of C may leave through one buffer where that makes room for one stage more of few.

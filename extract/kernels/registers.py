@@ -298,7 +298,7 @@ def of_producer(work: Work, beside: Beside = BESIDE) -> Numbers:
     many = np.where(work.starts, of_a, beside.slides * work.slides)
     many = many + beside.across * (along_n & ~along_m & (work.slides == 0)) * work.lies_across
     shares = np.where(ranked | (work.clipped > 0), beside.shares, 0)
-    shares = shares + beside.both * (along_m & along_n & ~((work.starts > 0) & (work.loose > 0)))
+    shares = shares + beside.both * (along_m & along_n & np.logical_not((work.starts > 0) & (work.loose > 0)))
     found = beside.producer + shares + beside.batch * work.batch + beside.cleared * work.clipped + ranked * many
     lines = np.maximum(found, beside.lines) + beside.operands * (work.lines > 1)
     aligned = np.where(work.lines, lines, found + beside.spans * work.spans)

@@ -46,7 +46,7 @@ from legalsat.extract.search.planner import ONE_AT_A_TIME, NoLegalLayout
 from legalsat.logic import Condition, Value, all_of, within
 from legalsat.operators.gemm import MOST_EXTENT, Gemm
 from legalsat.plans.gemm_plan import GemmPlan, OpenKernel
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.plans.product_kernel import LINES_ALIKE, ProductKernel
 from legalsat.rules import COPY_RULES
 from legalsat.targets import Target
 from legalsat.units.sites import TmaCopy
@@ -128,6 +128,8 @@ def requirements(
     for extent in (gemm.m, gemm.n, gemm.k):
         yield "extents of 32 bits", within(1, at(extent, numbers), MOST_EXTENT)
     yield "a row of every phase", at(gemm.k if kernel.slides else rows, numbers) >= kernel.phases
+    for extent in (gemm.m, gemm.n, gemm.k) if kernel.woven else ():
+        yield "a line of every phase", at(extent, numbers) >= LINES_ALIKE
     yield "k-tiles", at(gemm.k, numbers) > (kernel.least_k_tiles - 1) * kernel.tile[2] * max(1, kernel.slides)
     for side, placed in maps_of(gemm, kernel).items():
         for one in placed:
