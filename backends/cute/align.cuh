@@ -1,39 +1,6 @@
 // Operands whose lines begin anywhere in a granule: boxes bring the granules that hold the lines, and a warpgroup moves
 // each line to where a box with the 128-byte swizzle would have laid a whole one.
 
-// The boxes of lines of a tile: along k they are its rows, across k those of 64 rows, `spans` of them side by side.
-template <bool of_a, bool along_k, int extent, int number, int spans, int axes>
-struct Lines {
-    static constexpr bool loose = of_a ? plan::loose_a : plan::loose_b;
-    static constexpr int boxes = number, side_by_side = spans, rows = extent;
-    static constexpr int count = along_k ? extent / lines_alike : atom_rows / lines_alike;  // of a box
-    static constexpr int pitch = spans * swizzle_row + granule;                            // bytes, from line to line
-
-    // Brings a CTA's share of them, to all CTAs that share the tile.
-    template <int sharing>
-    CUTLASS_DEVICE static void bring(Sizes const &sizes, CUtensorMap const *maps, uint64_t *full, uint16_t mask,
-                                     uint64_t hint, char *to, int first, int k, int share, Tile const &tile) {
-#pragma unroll
-        for (int i = 0; i < boxes / sharing; ++i) {
-            int const box = share * (boxes / sharing) + i, some = box / lines_alike;
-            int const along = along_k ? k : first + some * spans * atom_rows;
-            int const line = (along_k ? first : k) + box % lines_alike, phase = line % lines_alike;
-            int map = phase;
-            int const *member = tile.member;
-            Begin begin;
-            if constexpr (loose) {
-                begin = begin_of<of_a, lines_alike>(sizes, tile, phase);
-                map = begin.map;
-                member = &begin.granule;
-            }
-            load<axes, (sharing > 1)>(maps + map, full, mask, hint, to + box * count * pitch, along, line / lines_alike,
-                                      member);
-        }
-    }
-};
-using LinesA = Lines<true, plan::a_k_major, plan::tile_m, plan::a_boxes, plan::a_spans, plan::a_axes>;
-using LinesB = Lines<false, plan::b_k_major, plan::b_bytes / swizzle_row, plan::b_boxes, plan::b_spans, plan::b_axes>;
-
 CUTLASS_DEVICE void load_lines_a(Cta const &cta, Ring const &ring, uint64_t *full, Tile const &tile, int k_tile) {
     uint16_t mask = 0;
     for (int i = 0; i < plan::cluster_n; ++i) mask |= 1 << (cta.rank_m + i * plan::cluster_m);

@@ -222,6 +222,45 @@ CUTLASS_DEVICE void load(void const *map, uint64_t *full, uint16_t mask, uint64_
     }
 }
 
+// The boxes of lines of a tile: along k they are its rows, across k those of 64 rows, `spans` of them side by side, and
+// `beside` bytes that hold a line's end. Of lines that are woven those of every second two phases begin two granules early,
+// so that lanes find lines that they read at once in different banks.
+template <bool of_a, bool along_k, int extent, int number, int spans, int beside, int axes>
+struct Lines {
+    static constexpr bool loose = of_a ? plan::loose_a : plan::loose_b;
+    static constexpr int boxes = number, side_by_side = spans, rows = extent;
+    static constexpr int count = along_k ? extent / lines_alike : atom_rows / lines_alike;  // of a box
+    static constexpr int pitch = spans * swizzle_row + beside;                           // bytes, from line to line
+
+    static constexpr int early(int phase) { return beside > granule ? phase % 4 / 2 * 2 * granule : 0; }  // bytes
+
+    // Brings a CTA's share of them, to all CTAs that share the tile.
+    template <int sharing>
+    CUTLASS_DEVICE static void bring(Sizes const &sizes, CUtensorMap const *maps, uint64_t *full, uint16_t mask,
+                                     uint64_t hint, char *to, int first, int k, int share, Tile const &tile) {
+#pragma unroll
+        for (int i = 0; i < boxes / sharing; ++i) {
+            int const box = share * (boxes / sharing) + i, some = box / lines_alike;
+            int const along = along_k ? k : first + some * spans * atom_rows - early(box % lines_alike) / plan::element_bytes;
+            int const line = (along_k ? first : k) + box % lines_alike, phase = line % lines_alike;
+            int map = phase;
+            int const *member = tile.member;
+            Begin begin;
+            if constexpr (loose) {
+                begin = begin_of<of_a, lines_alike>(sizes, tile, phase);
+                map = begin.map;
+                member = &begin.granule;
+            }
+            load<axes, (sharing > 1)>(maps + map, full, mask, hint, to + box * count * pitch, along, line / lines_alike,
+                                      member);
+        }
+    }
+};
+using LinesA = Lines<true, plan::a_k_major, plan::tile_m, plan::a_boxes, plan::a_spans,
+                     (plan::woven ? plan::woven_beside : granule), plan::a_axes>;
+using LinesB = Lines<false, plan::b_k_major, plan::b_bytes / swizzle_row, plan::b_boxes, plan::b_spans,
+                     granule, plan::b_axes>;
+
 constexpr int wraps = 1 << 30;
 
 // Where a k-tile of a group along k begins, which is where those of no groups do, since boxes that begin elsewhere cross
@@ -256,6 +295,11 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
     int const k = cut.k, *member = plan::k_cut ? cut.at : tile.member;
     uint16_t mask = 0;
     for (int i = 0; i < plan::cluster_n; ++i) mask |= 1 << (cta.rank_m + i * plan::cluster_m);
+    if constexpr (plan::woven) {
+        LinesA::bring<plan::cluster_n>(cta.sizes, cta.maps.a, full + ring.stage, mask, cta.sizes.a_hint,
+                                       cta.stage(ring.stage), tile.a_m, k, cta.rank_n, tile);
+        return;
+    }
 #pragma unroll
     for (int i = 0; i < share; ++i) {
         int const box = cta.rank_n * share + i;
@@ -263,16 +307,7 @@ CUTLASS_DEVICE void load_a(Cta const &cta, Ring const &ring, uint64_t *full, Til
         char *to = cta.stage(ring.stage) + block * plan::a_box_rows * swizzle_row + part * plan::a_box_bytes;
         int first = k, second = tile.a_m + block * plan::a_box_rows;
         void const *map = &cta.maps.a[plan::slides ? tile.lines : tile.phase];
-        if constexpr (plan::woven) {
-            int const some = box / lines_alike, phase = box % lines_alike;
-            Begin const begin = begin_of<true, lines_alike>(cta.sizes, tile, phase);
-            first = tile.a_m + some * plan::a_spans * atom_rows - phase % 4 / 2 * 2 * granule / plan::element_bytes;
-            to = cta.stage(ring.stage) + box * plan::a_box_bytes;
-            load<plan::a_axes, (plan::cluster_n > 1)>(&cta.maps.a[plan::loose_a ? begin.map : phase], full + ring.stage,
-                                                      mask, cta.sizes.a_hint, to, first, k / lines_alike,
-                                                      plan::loose_a ? &begin.granule : member);
-            continue;
-        } else if constexpr (plan::realign) {
+        if constexpr (plan::realign) {
             map = &cta.maps.a[box];
             second = tile.a_m / a_maps;
         } else if constexpr (!plan::a_k_major) {

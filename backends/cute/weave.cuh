@@ -4,7 +4,7 @@
 // phases two granules further on. The lanes of a row that read at once, of four phases, two lines of each two, so find
 // theirs in other banks.
 struct Realigner {
-    static constexpr int alike = 8, pitch = plan::a_spans * swizzle_row + plan::woven_beside, count = atom_rows / alike;
+    static constexpr int pitch = LinesA::pitch, count = LinesA::count;
     uint32_t base[2][2];  // from the stage's start to lines 2 t and 2 t + 1, and 8 further; of the last lanes these first
     bool last;
 
@@ -14,7 +14,7 @@ struct Realigner {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             int const phase = 2 * t + i;
-            uint32_t const late = (first + phase * line_pitch) % granule + phase % 4 / 2 * 2 * granule;
+            uint32_t const late = (first + phase * line_pitch) % granule + LinesA::early(phase);
             uint32_t const at = phase * count * pitch + late + (warp * 16 + g) * plan::element_bytes;
             base[i][0] = at + last * pitch;
             base[i][1] = at + !last * pitch;
@@ -54,7 +54,7 @@ CUTLASS_DEVICE void find_rows(Realigner (&rows)[found_atoms], Cta const &cta, Ti
 
 // Where an atom's rows lie: spans side by side in a box, of which each group has eight, one for each phase.
 CUTLASS_DEVICE int rows_at(int atom) {
-    constexpr int group = Realigner::alike * Realigner::count * Realigner::pitch;
+    constexpr int group = lines_alike * Realigner::count * Realigner::pitch;
     return atom / plan::a_spans * group + atom % plan::a_spans * swizzle_row;
 }
 

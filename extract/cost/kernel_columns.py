@@ -114,6 +114,11 @@ class KernelColumns:
         return np.asarray(self.columns + SLID * (self.slides > 0))
 
     @property
+    def realigned(self) -> Numbers:
+        """Whether rows of A are realigned in registers: what goes through them otherwise is woven."""
+        return np.asarray(self.in_registers & ~self.woven)
+
+    @property
     def step(self) -> Numbers:
         """Columns from a tile to the next one along n."""
         return np.asarray(self.columns - self.lap)

@@ -314,7 +314,7 @@ def _k_tiles(products: Products, kernels: KernelColumns) -> Numbers:
     k = products.k[:, None]
     turns = np.maximum(1, kernels.slides)  # phases of k, whose last k-tiles are short each
     found = turns * _ceil(_ceil(k, turns), kernels.depth * kernels.split * kernels.slices)
-    found = found + (kernels.in_registers & ~kernels.woven)  # whose rows end in a stage more
+    found = found + kernels.realigned  # whose rows end in a stage more
     cut = np.maximum(1 + kernels.clipped, k / kernels.depth + 0.5 + 0.5 * kernels.clipped)
     return np.where(products.cut[:, None] > 0, cut, found)
 
@@ -357,10 +357,9 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
 
     cycles = rows * kernels.summed * depth * size / 4096 * _slower(target) * _through_registers(kernels, groups)
     requested = _requested(kernels, m, (first, second)) * depth * size
-    waited = np.where(in_registers & ~kernels.woven, REALIGNED_LOAD, 1.0)
-    waited = np.where(groups > 0, LOAD_GROUPED, waited)
+    waited = np.where(groups > 0, LOAD_GROUPED, np.where(kernels.realigned, REALIGNED_LOAD, 1.0))
     load = requested * resident / LOAD_BYTES * (ALONE + (1 - ALONE) * busy) * waited
-    shared, b_alone = down * across > 1, in_registers & (down > 1) & (across == 1) & ~kernels.woven
+    shared, b_alone = down * across > 1, kernels.realigned & (down > 1) & (across == 1)
     # A stage is released when the next one is being multiplied, so that one less than there are is on its way.
     served = _served(kernels) * depth * size / LINE * resident
     latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load) / (kernels.stages - 1)

@@ -9,7 +9,7 @@ from itertools import product
 
 from legalsat.extract.kernels.product_class import NARROW, ProductClass, Side
 from legalsat.extract.kernels.product_forms import Form
-from legalsat.plans.product_kernel import ISSUED_ROWS, LINES_ALIKE, TURNED
+from legalsat.plans.product_kernel import ISSUED_ROWS, LINES_ALIKE, THROUGH_REGISTERS, TURNED
 
 SPLITS = (1, 2, 3, 4, 5, 6, 8)
 SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
@@ -218,7 +218,7 @@ def _alignable(form: Form, one: ProductClass) -> bool:
 def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     """Return the cuts of a form of a product whose rows are not grouped."""
     if form.slices:
-        realigned_cuts = dict.fromkeys(("registers", "woven"), REALIGNED_SLICED_CUTS)
+        realigned_cuts = dict.fromkeys(THROUGH_REGISTERS, REALIGNED_SLICED_CUTS)
         cuts = {"sums": SLID_SLICED_CUTS, **realigned_cuts}.get(form.realign, SLICED_CUTS)
         return cuts if one.few else ()
     if form.store == "lapped":
@@ -243,7 +243,7 @@ def _cuts_by_sums(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     # Where no box stores rows or columns of C, accumulators are the one way out for tiles of every shape.
     if form.realign == "none" and (one.across if form.swapped else one.down) == 2:
         return narrow
-    wide = REALIGNED_SUMS_CUTS if form.realign in {"registers", "woven"} else TURNED_CUTS
+    wide = REALIGNED_SUMS_CUTS if form.realign in THROUGH_REGISTERS else TURNED_CUTS
     return (*narrow, *(cut for cut in wide if cut not in narrow))
 
 

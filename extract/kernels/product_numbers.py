@@ -46,6 +46,7 @@ from legalsat.plans.product_kernel import (
     ISSUED_ROWS,
     LEAST_BOX,
     SLID,
+    THROUGH_REGISTERS,
     WARPS,
     WIDE_BOX,
     WOVEN_BESIDE,
@@ -133,7 +134,7 @@ class Table:
             overlapped=overlapped,
             registers=(consumers, producer),
             a=None
-            if form.realign in {"registers", "woven"}
+            if form.realign in THROUGH_REGISTERS
             else _operand((tile[0],) * 2, tile[2], bits, form.majors[0], block, unit),
             b=_operand((summed, b_rows), tile[2], bits, form.majors[1], summed, unit),
             shared_bytes=shared,

@@ -20,8 +20,13 @@ LEAST_BOX = 8  # rows of a box of an operand that is K-major: those of a swizzle
 BOXED = frozenset({"tma", "turned"})  # ways out of C by the copy engine
 TURNED = frozenset({"turned", "columns"})  # of tiles that are turned
 # In words, how rows of A, or lines of B, are multiplied that start anywhere in a granule.
-REALIGNED = {"tiles": "phase-shifted along K", "registers": "realigned in registers", "sums": "in phases of K"}
-REALIGNED["woven"] = "woven in registers"
+REALIGNED = {
+    "tiles": "phase-shifted along K",
+    "registers": "realigned in registers",
+    "woven": "woven in registers",
+    "sums": "in phases of K",
+}
+THROUGH_REGISTERS = frozenset({"registers", "woven"})  # of these, what has A go through registers
 # In words, how C leaves, where that is not the name of the way.
 STORED = {"turned": "tma, turned", "rows": "unaligned rows", "lapped": "unaligned rows that lap", "sums": "whole tiles"}
 IN_ROWS = frozenset({"rows", "lapped", "elements"})  # by threads, of rows one behind the other in shared memory
@@ -203,7 +208,7 @@ class ProductKernel:
     @property
     def through_registers(self) -> bool:
         """Whether A goes through registers, rows that are realigned or lines that are woven."""
-        return self.realign in {"registers", "woven"}
+        return self.realign in THROUGH_REGISTERS
 
     @property
     def tile_bytes(self) -> tuple[int, int]:
