@@ -89,6 +89,28 @@ def test_ldmatrix_reads_no_matrices_made_of_parts_of_others(more: str) -> None:
     assert checked(written + MET + read + more).proven is (more.count("ldmatrix") < 2)
 
 
+@pytest.mark.parametrize(("second", "apart", "right"), [
+    ("%r3+512", "", True), ("%r3+256", "", False), ("%r3+256", MET, True),
+])  # fmt: skip
+def test_no_matrix_is_read_twice_while_another_one_beside_it_is_left_out(second: str, apart: str, right: bool) -> None:
+    """All is read once; then again, in one stretch, half of the first matrix a second time."""
+    written = stored("%r3") + stored("%r3+512")
+    read = matrices("%r3") + apart + matrices(second)
+    found = checked(written + MET + matrices("%r3") + matrices("%r3+512") + MET + read)
+    assert not found.findings and found.proven is right
+    assert right or any("none beside them shared byte" in one.reason for one in found.unproven)
+
+
+@pytest.mark.parametrize(("second", "right"), [("%r3+256", True), ("%r3", False)])
+def test_no_matrix_that_was_loaded_is_read_twice_while_another_one_is_left_out(second: str, right: bool) -> None:
+    """Of 512 bytes that a copy brings half is read by one ldmatrix, the other half or the same by the next."""
+    all_of_it = matrices("%r3")
+    halves = "".join(matrices(at).replace("x4", "x2").replace(", %r22, %r23", "") for at in ("%r3", second))
+    found = checked(LOADED + all_of_it + MET + halves)
+    assert not found.findings and found.proven is right
+    assert right or any("none beside them byte" in one.reason for one in found.unproven)
+
+
 SUMS = "{%f0, %f1, %f2, %f3}"
 
 

@@ -15,60 +15,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from legalsat.analyses.ptx.brought import MISPLACED, Brought, Open
+from legalsat.analyses.ptx.fragments import Fragments, unread
 from legalsat.analyses.ptx_machine.memory import in_words
 from legalsat.analyses.ptx_machine.shadow import Cells, key_of
 
 if TYPE_CHECKING:
     from legalsat.analyses.ptx.contract import Access, Order
 
-Open = dict[tuple[int, str], None]  # lines and reasons
 BY_THREADS = frozenset({"st", "cp.async"})
-MISPLACED = "as if it or its reader were at a wrong place"
-
-
-@dataclass
-class Brought:
-    """Which parts of what each line loads anybody has read in any run: in one, the end of a tensor leaves some out.
-
-    Attributes:
-        parts: of lines, and how many cells they load, which of these were read.
-        taken: lines of which asynchronous units, or ldmatrix, have read some. known: reads that are noted.
-    """
-
-    parts: dict[tuple[int, int], NDArray[np.bool_]] = field(default_factory=dict)
-    taken: set[int] = field(default_factory=set)
-    known: dict[object, Cells] = field(default_factory=dict)
-
-    def note_read(self, line: int, begin: int, end: int, cells: Cells) -> None:
-        """Note a read of what a line has brought to cells from one on, to before another one."""
-        name = line, begin, end, key_of(cells)
-        if name in self.known:
-            return
-        self.known[name] = cells
-        part = self.parts.setdefault((line, end - begin), np.zeros(end - begin, dtype=bool))
-        if isinstance(cells, slice):
-            part[max(cells.start - begin, 0) : max(cells.stop - begin, 0)] = True
-        else:
-            part[cells[(cells >= begin) & (cells < end)] - begin] = True
-
-    def add(self, other: Brought) -> None:
-        """Add what another run has noted by itself."""
-        for name, part in other.parts.items():
-            self.parts[name] = self.parts[name] | part if name in self.parts else part.copy()
-        self.taken |= other.taken
-        self.known |= other.known
-
-    def unread(self, granule: int) -> Open:
-        """Return what speaks against lines of which units read some, and nobody ever the rest."""
-        found: Open = {}
-        for (line, _), part in self.parts.items():
-            if line in self.taken and not part.all():
-                first = int(np.argmin(part)) * granule
-                found[line, f"nobody reads byte {first} of what this brings, {MISPLACED}"] = None
-        return found
 
 
 @dataclass
@@ -161,7 +116,7 @@ class Written:
     Attributes:
         made: cells by what they are known by. read: those that anybody has read while some of them were of a line.
         taken: lines of which asynchronous units, or ldmatrix, have read some. matrices: lines of stmatrix.
-        brought: the same of loads by the copy engine.
+        brought: the same of loads by the copy engine. fragments: what ldmatrix has read, stretch by stretch.
         cut: lines of which some is overwritten that nobody has read, with the line that does, and how often it had
             overwritten such when it last did, the most in any run. whole: how often it has in runs in which all is
             read that is overwritten.
@@ -172,6 +127,7 @@ class Written:
     taken: set[int] = field(default_factory=set)
     matrices: set[int] = field(default_factory=set)
     brought: Brought = field(default_factory=Brought)
+    fragments: Fragments = field(default_factory=Fragments)
     cut: dict[tuple[int, int], int] = field(default_factory=dict)
     whole: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -183,6 +139,7 @@ class Written:
         self.taken |= other.taken
         self.matrices |= other.matrices
         self.brought.add(other.brought)
+        self.fragments.add(other.fragments)
         _raise(self.cut, other.cut.items())
         _raise(self.whole, other.whole.items())
 
@@ -228,15 +185,11 @@ class Written:
         """
         found: Open = {}
         for line in self.taken:
-            left = np.zeros(cells, dtype=bool)
-            for one in self.made.get(line, {}).values():
-                left[one] = True
-            for one in self.read.get(line, {}).values():
-                left[one] = False
-            if left.any():
-                where = in_words(int(np.flatnonzero(left)[0]) * granule)
+            first = unread(self.made.get(line, {}), self.read.get(line, {}), cells)
+            if first >= 0:
+                where = in_words(first * granule)
                 found[line, f"nobody reads shared byte {where} that this writes, {MISPLACED}"] = None
-        return found | self._cut_short()
+        return found | self._cut_short() | self.fragments.left_out(self.made, cells, granule)
 
     def _cut_short(self) -> Open:
         """Return what speaks against lines of which some is overwritten that nobody has read.

@@ -92,6 +92,7 @@ class Warp:
             last let others go on.
         group: the number of its warpgroup in the cluster, that no other has.
         fetches: which tcgen05.ld wrote registers last, and how many are `fetched`, waited for.
+        fragments: by stretch of ldmatrix, the number of what it has read there last.
         stores: of each lane, accesses of stores in closed groups, those of the open one, and how many are waited for.
     """
 
@@ -111,6 +112,7 @@ class Warp:
     stores: dict[int, LaneStores] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     failed_waits: dict[int, tuple[int, int]] = field(default_factory=dict)
+    fragments: dict[int, int] = field(default_factory=dict)
     cluster: Meeting | None = None
     patience: int = -1
     closed: list[Clocks] = field(default_factory=list)

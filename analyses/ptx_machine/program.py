@@ -20,6 +20,7 @@ import numpy as np
 from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.analyses.ptx.compound import with_plain_comparisons
 from legalsat.analyses.ptx.findings import Undecided
+from legalsat.analyses.ptx.fragments import stretches_of
 from legalsat.analyses.ptx.halves import with_direct_halves
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
 from legalsat.analyses.ptx.loads import Written
@@ -216,6 +217,11 @@ class Program:
         """Registers that one instruction alone writes."""
         counts = Counter(name for i in self.kernel.instructions for name in results_of(i))
         return frozenset(name for name, count in counts.items() if count == 1)
+
+    @cached_property
+    def stretches(self) -> dict[int, int]:
+        """The stretch of each ldmatrix, by identity."""
+        return stretches_of(self.kernel)
 
     @cached_property
     def edits_maps(self) -> bool:

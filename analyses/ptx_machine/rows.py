@@ -23,6 +23,7 @@ def make(program: Any, i: Instruction) -> Operation:
     names = vector(i.operands[0]) if not writes else []
     places = [program.slot(n, line) for n in names if n in program.needed]
     reach = Places(program.granule, offset, line)
+    stretch = program.stretches.get(id(i), 0)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         lanes = active(part, guard, line)
@@ -43,6 +44,11 @@ def make(program: Any, i: Instruction) -> Operation:
                 accesses = [order.accesses[one] for one in writers]
                 if all(one.kind in BY_THREADS for one in accesses):
                     run.program.matrices.note((one.line for one in accesses), line)
+                fragments, spans = order.written.fragments, map(order.loads.spans.get, writers)
+                warp.fragments[stretch] = fragments.note(stretch, warp.fragments.get(stretch, 0), line, cells)
+                listed = ((one.line, span) for one, span in zip(accesses, spans, strict=True)
+                          if span is not None or one.kind in BY_THREADS)  # fmt: skip
+                fragments.note_sources(stretch, listed, cells)
             worker.meet()
         for to in places:
             part.registers[to] = None

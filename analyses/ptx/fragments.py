@@ -1,0 +1,128 @@
+"""What ldmatrix reads of tiles, stretch by stretch of a kernel: no matrix twice while another one is left out.
+
+A warp reads each matrix of a tile once between two meetings. An address that is some bytes off reads a part of what
+another ldmatrix beside it reads, and nobody there reads what it was to bring, though others may somewhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from legalsat.analyses.ptx.brought import MISPLACED, Brought, Open
+from legalsat.analyses.ptx.text import Kernel
+from legalsat.analyses.ptx_machine.memory import in_words
+from legalsat.analyses.ptx_machine.shadow import Cells, Indices, key_of
+
+# What another stretch begins after: it goes elsewhere, meets others, or changes shared memory.
+_ENDS = frozenset({"bra", "brx", "ret", "exit", "bar", "barrier", "mbarrier", "st", "stmatrix", "cp"})
+Source: TypeAlias = "tuple[int, tuple[int, int] | None]"  # the line that wrote, and first and last cells of a load
+
+
+def stretches_of(kernel: Kernel) -> dict[int, int]:
+    """Return the stretch of each ldmatrix of a kernel, by identity; those that transpose have their own."""
+    labels, number, found = set(kernel.labels.values()), 0, dict[int, int]()
+    for at, i in enumerate(kernel.instructions):
+        number += at in labels or i.base in _ENDS
+        if i.base == "ldmatrix":
+            found[id(i)] = 2 * number + ("trans" in i.parts)
+    return found
+
+
+@dataclass
+class Fragments:
+    """What ldmatrix has read in all runs.
+
+    Attributes:
+        reads: what a warp has read one after the other in a stretch, each by the number of the one before, its line and
+            cells; `held` by number.
+        again: by stretch, the lines of two that have read the same.
+        made: by stretch and line that wrote it by threads, cells that were read. brought: the same of loads.
+    """
+
+    reads: dict[tuple[int, int, object], int] = field(default_factory=dict)
+    held: list[tuple[int, int, Cells]] = field(default_factory=lambda: [(0, 0, None)])
+    again: dict[int, tuple[int, int]] = field(default_factory=dict)
+    made: dict[int, dict[int, dict[object, Cells]]] = field(default_factory=dict)
+    brought: dict[int, Brought] = field(default_factory=dict)
+
+    def note(self, stretch: int, before: int, line: int, cells: Cells) -> int:
+        """Note what a warp reads in a stretch after what it has read there, 0 for nothing; return its number."""
+        if self.held[before][1] >= line:
+            before = 0  # it has come there anew
+        name = before, line, key_of(cells)
+        number = self.reads.get(name)
+        if number is None:
+            number = self.reads[name] = len(self.held)
+            self.held.append((before, line, cells))
+            while before and stretch not in self.again:
+                before, other, read = self.held[before]
+                if np.intersect1d(_listed(read), _listed(cells)).size:
+                    self.again[stretch] = other, line
+        return number
+
+    def note_sources(self, stretch: int, sources: Iterable[Source], cells: Cells) -> None:
+        """Note who has written what is read."""
+        for line, span in sources:
+            if span is None:
+                self.made.setdefault(stretch, {}).setdefault(line, {}).setdefault(key_of(cells), cells)
+            else:
+                self.brought.setdefault(stretch, Brought()).note_read(line, *span, cells)
+
+    def add(self, other: Fragments) -> None:
+        """Add what another run has noted by itself."""
+        self.again = other.again | self.again
+        for stretch, lines in other.made.items():
+            for line, held in lines.items():
+                self.made.setdefault(stretch, {}).setdefault(line, {}).update(held)
+        for stretch, brought in other.brought.items():
+            self.brought.setdefault(stretch, Brought()).add(brought)
+
+    def left_out(self, made: Mapping[int, Mapping[object, Cells]], cells: int, granule: int) -> Open:
+        """Return what speaks against stretches that read something twice, and not all that a line has written.
+
+        Args:
+            made: what threads have written, by line.
+            cells: how many there are.
+            granule: bytes of each.
+        """
+        found: Open = {}
+        for stretch, (first, second) in self.again.items():
+            left = next(self._left_out_of(stretch, made, cells, granule), "")
+            if left:
+                found[second, f"this reads what line {first} does, and none beside them {left}, {MISPLACED}"] = None
+        return found
+
+    def _left_out_of(
+        self, stretch: int, made: Mapping[int, Mapping[object, Cells]], cells: int, granule: int
+    ) -> Iterator[str]:
+        for line, read in self.made.get(stretch, {}).items():
+            first = unread(made.get(line, {}), read, cells)
+            if first >= 0:
+                yield f"shared byte {in_words(first * granule)} that line {line} writes"
+        for (line, _), part in self.brought.get(stretch, Brought()).parts.items():
+            if not part.all():
+                yield f"byte {int(np.argmin(part)) * granule} of what line {line} brings"
+
+
+def _listed(cells: Cells) -> Indices:
+    return np.arange(cells.start, cells.stop) if isinstance(cells, slice) else cells
+
+
+def unread(made: Mapping[object, Cells], read: Mapping[object, Cells], cells: int) -> int:
+    """Return the first of some cells that are written and not read; -1 for none.
+
+    Args:
+        made: those that are written.
+        read: those that are read.
+        cells: how many there are.
+    """
+    left = np.zeros(cells, dtype=bool)
+    for one in made.values():
+        left[one] = True
+    for one in read.values():
+        left[one] = False
+    return int(np.argmax(left)) if left.any() else -1
