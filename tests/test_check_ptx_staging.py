@@ -111,6 +111,37 @@ def test_no_matrix_that_was_loaded_is_read_twice_while_another_one_is_left_out(s
     assert right or any("none beside them byte" in one.reason for one in found.unproven)
 
 
+def sent(at: str) -> str:
+    """Return a store of a box of unknown size, after which threads may write anywhere again."""
+    group = "@%p0 cp.async.bulk.commit_group;\n@%p0 cp.async.bulk.wait_group.read 0;\n"
+    store = f"@%p0 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [m, {{%r9, %r9}}], [{at}];\n"
+    return f"fence.proxy.async.shared::cta;\n{MET}{store}{group}{MET}"
+
+
+def by_map(body: str) -> KernelCheck:
+    text = HEAD.format(threads=32).replace(".param .u64 to)", ".param .u64 to, .param .align 64 .b8 m[128])")
+    (found,) = check_ptx(text + body + "ret;\n}\n").kernels
+    return found
+
+
+@pytest.mark.parametrize(("first", "right"), [("%r2", True), ("%r2+512", False)])
+def test_what_is_written_with_what_a_store_takes_is_stored_too(first: str, right: bool) -> None:
+    """Three boxes of 1024 bytes; one that begins in its middle lets all look half as large."""
+    boxes = [(f"%r2+{1024 * n}", stored(f"%r3+{1024 * n}") + stored(f"%r3+{1024 * n + 512}")) for n in range(3)]
+    found = by_map("".join(write + sent(at if n else first) for n, (at, write) in enumerate(boxes)))
+    assert not found.findings and found.proven is right
+    assert right or any("right behind that" in one.reason for one in found.unproven)
+
+
+@pytest.mark.parametrize(("third", "right"), [("%r2", True), ("%r2+512", False)])
+def test_what_is_written_for_a_store_is_stored(third: str, right: bool) -> None:
+    """The first of two boxes is filled a second time, and the second one is stored again in its place."""
+    filled = stored("%r3") + sent("%r2") + stored("%r3+512") + sent("%r2+512")
+    found = by_map(filled + stored("%r3") + sent(third))
+    assert not found.findings and found.proven is right
+    assert right or any("where others write what is stored" in one.reason for one in found.unproven)
+
+
 SUMS = "{%f0, %f1, %f2, %f3}"
 
 

@@ -249,7 +249,7 @@ class Order:
     def _note_read(self, cells: Cells, regions: list[int], writers: list[int], kind: str, line: int) -> None:
         """Note a read, and whether others like it have read a part of that since it was written, and not the rest."""
         by_unit = kind in _WHOLE
-        self.written.note_read(cells, writers, self, by_unit=by_unit)
+        self.written.note_read(cells, writers, self, by_unit=by_unit, sent=kind in _SENT)
         if by_unit and len(regions) > 1:
             accesses, kinds = self.accesses, next(one for one in _ALIKE if kind in one)
             if self.shared.partly(regions, lambda number: accesses[number].kind in kinds):
@@ -425,7 +425,8 @@ class Order:
 
 _MATRIX = {"wgmma", "tcgen05"}
 _READS = {"ld", "ldmatrix", "store"}
-_ALIKE = _MATRIX, {"store", "guess"}, {"ldmatrix"}
+_SENT = {"store", "guess"}
+_ALIKE = _MATRIX, _SENT, {"ldmatrix"}
 
 
 def _trace(worker: Worker, cells: Cells, place: int) -> None:

@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from legalsat.analyses.ptx.brought import MISPLACED, Brought, Open
 from legalsat.analyses.ptx.fragments import Fragments, unread
-from legalsat.analyses.ptx_machine.memory import in_words
+from legalsat.analyses.ptx_machine.memory import SHARED_BYTES, in_words
 from legalsat.analyses.ptx_machine.shadow import Cells, key_of
 
 if TYPE_CHECKING:
@@ -116,6 +118,8 @@ class Written:
     Attributes:
         made: cells by what they are known by. read: those that anybody has read while some of them were of a line.
         taken: lines of which asynchronous units, or ldmatrix, have read some. matrices: lines of stmatrix.
+        sent: lines of which stores of the copy engine have read some.
+        beside: lines of what threads have written right behind what a store takes, at the same time, with its line.
         brought: the same of loads by the copy engine. fragments: what ldmatrix has read, stretch by stretch.
         cut: lines of which some is overwritten that nobody has read, with the line that does, and how often it had
             overwritten such when it last did, the most in any run. whole: how often it has in runs in which all is
@@ -126,6 +130,8 @@ class Written:
     read: dict[int, dict[object, Cells]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     matrices: set[int] = field(default_factory=set)
+    sent: set[int] = field(default_factory=set)
+    beside: dict[int, int] = field(default_factory=dict)
     brought: Brought = field(default_factory=Brought)
     fragments: Fragments = field(default_factory=Fragments)
     cut: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -138,6 +144,8 @@ class Written:
                 own.setdefault(line, {}).update(held)
         self.taken |= other.taken
         self.matrices |= other.matrices
+        self.sent |= other.sent
+        self.beside = other.beside | self.beside
         self.brought.add(other.brought)
         self.fragments.add(other.fragments)
         _raise(self.cut, other.cut.items())
@@ -157,8 +165,10 @@ class Written:
         """Note what is written at a line."""
         self.made.setdefault(line, {}).setdefault(key_of(cells), cells)
 
-    def note_read(self, cells: Cells, writers: Iterable[int], order: Order, *, by_unit: bool) -> None:
-        """Note a read of what some accesses have written."""
+    def note_read(
+        self, cells: Cells, writers: Iterable[int], order: Order, *, by_unit: bool, sent: bool = False
+    ) -> None:
+        """Note a read of what some accesses have written; `sent`: by a store of the copy engine."""
         lines = set()
         for number in writers:
             access = order.accesses[number]
@@ -173,6 +183,7 @@ class Written:
             for line in lines:
                 self.read.setdefault(line, {}).setdefault(key, cells)
             self.taken |= lines if by_unit else lines & self.matrices
+            self.sent |= lines if sent else set()
 
     def unread(self, cells: int, granule: int) -> Open:
         """Return what speaks against lines of which units read some, and nobody the rest.
@@ -189,7 +200,27 @@ class Written:
             if first >= 0:
                 where = in_words(first * granule)
                 found[line, f"nobody reads shared byte {where} that this writes, {MISPLACED}"] = None
-        return found | self._cut_short() | self.fragments.left_out(self.made, cells, granule)
+        return found | self._never_sent(cells) | self._cut_short() | self.fragments.left_out(self.made, cells, granule)
+
+    def _never_sent(self, cells: int) -> Open:
+        """Return what speaks against lines of which nobody reads anything, though stores read what is written there.
+
+        Either what others write to the same places is stored, or what is written right before, at the same time: a
+        store at a wrong place lets boxes of unknown size look smaller than they are.
+        """
+        found: Open = {}
+        for line, by in self.beside.items():
+            if line not in self.read:
+                reason = f"nobody reads what this writes with what line {by} stores, right behind that, {MISPLACED}"
+                found[line, reason] = None
+        staged = np.zeros(cells, dtype=bool)
+        for line in self.sent:
+            for one in self.read.get(line, {}).values():
+                staged[one] = True
+        for line in self.made.keys() - self.read.keys() if self.sent else ():
+            if all(staged[one].all() for one in self.made[line].values()):
+                found[line, f"nobody reads what this writes to where others write what is stored, {MISPLACED}"] = None
+        return found
 
     def _cut_short(self) -> Open:
         """Return what speaks against lines of which some is overwritten that nobody has read.
@@ -200,6 +231,30 @@ class Written:
         reason = "nobody reads some of what this writes before line {} overwrites it, " + MISPLACED
         short = [pair for pair, count in self.cut.items() if pair[0] in self.taken and self.whole.get(pair, 0) < count]
         return {(line, reason.format(by)): None for line, by in short}
+
+
+@dataclass
+class Stores:
+    """Where stores of the copy engine have begun in any run: bytes of shared memory, with their maps."""
+
+    places: set[tuple[int, str]] = field(default_factory=set)
+    _room: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def add(self, map_: str, begin: int) -> None:
+        """Add a place."""
+        if (begin, map_) not in self.places:
+            self.places.add((begin, map_))
+            self._room.clear()
+
+    def room(self, map_: str, begin: int) -> int:
+        """Return how many bytes stores by a map have at most, one of them here, before another store begins."""
+        found = self._room.get((map_, begin))
+        if found is None:
+            begins = sorted({at for at, _ in self.places} | {begin})
+            mine = {begin, *(at for at, name in self.places if name == map_)}
+            found = min((after - at for at, after in pairwise(begins) if at in mine), default=SHARED_BYTES)
+            self._room[map_, begin] = found
+        return found
 
 
 def _raise(counts: dict[tuple[int, int], int], seen: Iterable[tuple[tuple[int, int], int]]) -> None:

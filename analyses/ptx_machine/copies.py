@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from collections.abc import Iterable
 from typing import Any
 
+from legalsat.analyses.ptx.contract import Order
 from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.instruction import Instruction
+from legalsat.analyses.ptx.loads import Stores
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.guards import active, guard_of
 from legalsat.analyses.ptx_machine.machine import BLOCK, LaneStores, Operation, Part, Run, Warp
@@ -284,7 +286,9 @@ def _store(program: Any, i: Instruction) -> Operation:
                 rest = order.cells(int(begin) + sure, count - sure)
                 order.read(order.shared, rest, warp.worker, held.agent, held.closed, "guess", line)
             held.open_lines.append(line)
-            run.program.store_places.add((begin, map_))
+            if tensor and known is None:
+                _note_beside(order, int(begin) + count, writers, line)
+            run.program.stores.add(map_, begin)
         return None
 
     return operation
@@ -304,16 +308,17 @@ def _written_run(run: Run, map_: str, begin: int) -> int:
     All boxes of a map are as large, so that none is larger than what the next store leaves to any of them.
     """
     granule, accesses = run.order.granule, run.order.accesses
-    most = min(_left_to(run.program.store_places, map_, begin), granule << 15)
+    stores: Stores = run.program.stores
+    most = min(stores.room(map_, begin), granule << 15)
     cells = run.order.shared.length(begin // granule, -(-most // granule), lambda number: accesses[number].kind == "st")
     return max(min(cells * granule, most), UNKNOWN_BOX)
 
 
-def _left_to(stores: set[tuple[int, str]], map_: str, begin: int) -> int:
-    """Return how many bytes stores by a map have at most, one of them here, before another store begins."""
-    places = sorted({at for at, _ in stores} | {begin})
-    mine = {begin, *(at for at, name in stores if name == map_)}
-    return min((after - at for at, after in pairwise(places) if at in mine), default=SHARED_BYTES)
+def _note_beside(order: Order, end: int, writers: Iterable[int], line: int) -> None:
+    """Note what threads have written right behind what a store takes, by some writers, when they wrote that."""
+    written, times = order.accesses[order.shared.writer(end // order.granule)], map(order.accesses.__getitem__, writers)
+    if written.kind == "st" and any(one[:2] == written[:2] for one in times):
+        order.written.beside.setdefault(written.line, line)
 
 
 def _closes(warp: Warp, lanes: int, lane: int) -> bool:

@@ -218,7 +218,7 @@ class Run(Words):
         self.visits: dict[tuple[int, int], int] = {}
         self.flying: dict[tuple[str, int, int], None] = {}  # loads under way, in order
         self.drawn: dict[int, tuple[tuple[int, int], int]] = {}  # by counter, who has drawn tickets, and how many
-        self.stores_known, self.touched = len(program.store_places), np.zeros(program.shared_regions.cells, dtype=bool)
+        self.stores_known, self.touched = len(program.stores.places), np.zeros(program.shared_regions.cells, dtype=bool)
         self.periods = periods
         self.order.traced = periods is not None
         self.cut = self.endless = self.tired = self.spinning = False

@@ -23,7 +23,7 @@ from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx.fragments import stretches_of
 from legalsat.analyses.ptx.halves import with_direct_halves
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
-from legalsat.analyses.ptx.loads import Written
+from legalsat.analyses.ptx.loads import Stores, Written
 from legalsat.analyses.ptx.local import with_local_registers
 from legalsat.analyses.ptx.matrices import Matrices
 from legalsat.analyses.ptx.offsets import with_direct_offsets
@@ -105,7 +105,7 @@ class Program:
         spread: parameters that stand for words of which more than the first has been read.
         filled: lines at which a run has read what was written. written: shared memory that any run has written.
         agents: lines of work that a run has had, the most so far.
-        store_places: bytes of shared memory at which stores of the copy engine have begun in any run, with their maps.
+        stores: where stores of the copy engine have begun in any run.
         load_places: of loads by map and byte, how many boxes each has, and its line.
         loaded, used: maps and lines of loads that runs have made, and of those which somebody has read.
         operands: cells that matrix units read, by descriptor, CTA and what else decides. meeting: of two sets of
@@ -164,7 +164,7 @@ class Program:
     cases: set[tuple[int, int]] = field(default_factory=set)
     covered: dict[int, int] = field(default_factory=dict)
     reached: set[int] = field(default_factory=set)
-    store_places: set[tuple[int, str]] = field(default_factory=set)
+    stores: Stores = field(default_factory=Stores)
     load_places: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
     loaded: set[tuple[str, int]] = field(default_factory=set)
     used: set[tuple[str, int]] = field(default_factory=set)

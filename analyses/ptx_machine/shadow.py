@@ -173,6 +173,11 @@ class Shadow:
         """Return the accesses that wrote regions last, with 0 if nobody has written some of them."""
         return set(map(self._writer.__getitem__, regions))
 
+    def writer(self, cell: int) -> int:
+        """Return the access that wrote a cell last, 0 where there is none."""
+        self.up_to_date()
+        return self._writer[int(self.regions.label[cell])]
+
     def all_readers(self, regions: Iterable[int]) -> set[int] | None:
         """Return the last access of each agent that has read one of the regions; None if what is there was not read."""
         writer, readers, found = self._writer, self._readers, set[int]()

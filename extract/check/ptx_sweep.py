@@ -175,7 +175,7 @@ class Sweep:
         finally:
             self.work += run.work - before
         self.program.agents = max(self.program.agents, run.order.agents)
-        if len(self.program.store_places) > run.stores_known and self.again:
+        if len(self.program.stores.places) > run.stores_known and self.again:
             # How far a store reaches follows from where others begin: those are known only now, so is what was read.
             self.again -= 1
             self.program.written_by_line = Written()
@@ -217,7 +217,7 @@ class Sweep:
 
     def way(self, *, long: bool) -> tuple[object, ...]:
         """Return what else decides how a run goes."""
-        return long, *(tuple(one.items()) for one in (self.boxes, self.assumed)), len(self.program.store_places)
+        return long, *(tuple(one.items()) for one in (self.boxes, self.assumed)), len(self.program.stores.places)
 
     def known_run(self, told: Told, backwards: bool, way: tuple[object, ...], limit: int = RUN_WORK) -> Known | None:
         """Return a run of a launch that the kernel cannot tell from one.

@@ -29,12 +29,17 @@ _Chosen: TypeAlias = Sequence[tuple[str, Instruction | None]]
 
 
 class _One(NamedTuple):
-    """An access: the place of the register that holds its address, what it reaches from there, its bytes and line."""
+    """An access: the place of the register that holds its address, what it reaches from there, its bytes and line.
+
+    `sums`, `fetched`: registers of these that it stores.
+    """
 
     base: int
     reach: Places
     size: int
     line: int
+    sums: frozenset[str] = frozenset()
+    fetched: frozenset[str] = frozenset()
 
 
 class _Reached:
@@ -83,10 +88,14 @@ class Series:
     def __init__(self, listed: Sequence[_One], inner: Operation, *, stores: bool) -> None:
         self._listed, self._inner, self._stores = listed, inner, stores
         self._bases = sorted({one.base for one in listed})
+        self._sums = sorted(frozenset[str]().union(*(one.sums for one in listed)))
+        self._fetched = sorted(frozenset[str]().union(*(one.fetched for one in listed)))
         self._held: dict[object, _Reached] = {}
 
     def __call__(self, run: Run, warp: Warp, part: Part) -> int | None:
         """Record all accesses and go past them, or make the first one."""
+        if (warp.sums or warp.fetches) and not self._are_ready(warp):
+            return self._inner(run, warp, part)
         reached = self._reached(run, part)
         if reached is None or not self._in_own_memory(run, warp, reached):
             return self._inner(run, warp, part)
@@ -100,6 +109,13 @@ class Series:
                 worker.trail[line] += grown
         part.pc += len(self._listed) - 1
         return PASS
+
+    def _are_ready(self, warp: Warp) -> bool:
+        """Has a warp waited for what matrix units write to the registers that are stored?"""
+        sums, retired = warp.sums, warp.retired["wgmma"]
+        if any(sums.get(name, -1) >= retired for name in self._sums):
+            return False
+        return all(warp.fetches.get(name, -1) < warp.fetched for name in self._fetched)
 
     def _reached(self, run: Run, part: Part) -> _Reached | None:
         registers = part.registers
@@ -211,15 +227,16 @@ def _access(program: Any, i: Instruction) -> _One | None:
     """Return a store of what nobody follows, or a load of it, by all lanes to shared memory; None for anything else."""
     if i.base not in {"st", "ld"} or i.guard or units.space_of(i) != "shared" or "async" in i.parts:
         return None
-    if touches(i, program.sums | program.fetched):
-        return None
     stores = i.base == "st"
+    if not stores and touches(i, program.sums | program.fetched):
+        return None
+    names = vector(i.operands[1]) if stores else []
     if stores:
-        names = vector(i.operands[1])
         followed = all(n in program.needed or not n.startswith("%") for n in names)
     else:
         followed = not program.needed.isdisjoint(results_of(i)) or id(i) in program.roles.words
     if followed:
         return None
     base, offset = program.address(i.operands[0 if stores else 1], i.line)
-    return _One(base, Places(program.granule, offset, i.line), width_of(i), i.line)
+    sums, fetched = program.sums.intersection(names), program.fetched.intersection(names)
+    return _One(base, Places(program.granule, offset, i.line), width_of(i), i.line, sums, fetched)
