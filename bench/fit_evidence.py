@@ -33,7 +33,7 @@ DATA = Path(__file__).parent.parent / "tests" / "data"
 SETS = (
     *("texts", "with_code", "unseen", "developed", "held", "gathered"),
     *("fresh", "blind", "recent", "later", "drawn", "further", "wider", "latest", "newest", "faults", "current"),
-    *("present", "found", "gleaned", "searched", "sought"),
+    *("present", "found", "gleaned", "searched", "sought", "noted"),
 )
 ELSEWHERE = ("texts", "learned")  # of which the first are asked about, and the others only learned from
 # How many reports count a report with its cause, its text without what else the reporter had, what is told of a cause

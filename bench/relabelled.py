@@ -26,7 +26,7 @@ class Renamed(NamedTuple):
 LABELLED_SINCE = (
     *("newest", "sealed_newest", "faults", "current", "sealed_current"),
     *("present", "sealed_present", "found", "sealed_found", "gleaned", "sealed_gleaned"),
-    *("searched", "sealed_searched", "sought", "sealed_sought"),
+    *("searched", "sealed_searched", "sought", "sealed_sought", "noted", "sealed_noted"),
 )
 _BESIDE = "the rule is newer than the label, which stays true in general words"
 RENAMED = tuple(

@@ -45,6 +45,7 @@ SETS = (
         "gleaned",
         "searched",
         "sought",
+        "noted",
     ),
     *(
         "sealed",
@@ -58,6 +59,7 @@ SETS = (
         "sealed_gleaned",
         "sealed_searched",
         "sealed_sought",
+        "sealed_noted",
     ),  # which nobody who mends anything reads
 )
 NOT_MENDED_FOR = ("wider", "latest", "newest")  # but for what words say

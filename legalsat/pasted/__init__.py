@@ -58,6 +58,7 @@ from legalsat.pasted.words import (
     read_instruction,
 )
 from legalsat.rules import judge
+from legalsat.rules.tma import TMA
 from legalsat.targets import Target
 from legalsat.units.tcgen05_sites import InstructionBits
 from legalsat.units.tensor_map import TensorMap
@@ -133,7 +134,10 @@ def _in_order(known: Explanation | None, whole: str, target: Target) -> set[str]
         return set(RULE_OF)
     evened = even(whole)
     suffices = {"SMEM001"} if shared_memory_suffices(evened) else set()
-    return within_limits(evened, target) | within_counts(whole) | suffices
+    # A driver that refuses a map says "invalid value": what an earlier kernel left is no field's fault.
+    left = any(one.encodes and left_behind(one.number) for one in returned_results(whole))
+    innocent = {code for code, rule in RULE_OF.items() if left and rule.unit is TMA and rule.refused_by == "driver"}
+    return within_limits(evened, target) | within_counts(whole) | suffices | innocent
 
 
 def _has_tensors(whole: str) -> bool:
@@ -194,9 +198,13 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
         sentences = [one for one in sentences if not is_refused_launch(one)]
     described = described_maps(whole)
     parts = (*described, *lone_boxes(whole))
-    maps = encoded_maps(whole) or printed_maps(whole) or [one for one in parts if _is_illegal(one, target)]
+    encoded = encoded_maps(whole)
+    maps = encoded or printed_maps(whole) or [one for one in parts if _is_illegal(one, target)]
     if maps:
-        return _explain_maps(maps, results, [*shared, *sentences], readable, target)
+        told = _explain_maps(maps, results, [*shared, *sentences], readable, target)
+        # Code that encodes a map which breaks no rule may stand beside the kernel that uses it.
+        beside = Pasted(whole, told.diagnostics, target, uses)
+        return told if told.diagnostics or not encoded else with_code(told, follow(whole), beside, failed=False) or told
     failures = _explain_results(results, target)
     # That a call failed is no cause where the text says with which result.
     known = {"CUDA001"} if failures else set()

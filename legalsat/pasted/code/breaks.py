@@ -11,6 +11,7 @@ from typing import NamedTuple
 from legalsat.diagnostics import Diagnostic, Level, worst_first
 from legalsat.explanation import Explanation
 from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
+from legalsat.pasted.code.constants import explain_constants
 from legalsat.pasted.code.elected import explain_elected
 from legalsat.pasted.code.expressions import Followed
 from legalsat.pasted.code.hazards import explain_hazards
@@ -37,9 +38,11 @@ _BRANCH = re.compile(
 _OF_BLOCKS = re.compile(r"__syncthreads\(\)|\bbar\.sync 0\b|barrier\.sync(?:\.aligned)? 0\b|cuda\.syncthreads\(\)")
 _WAITS = "waits for barriers in a loop"
 _ELECTED = "what one thread executes"
+_CONSTANTS = "numbers in the code"
 _STAGES = "tiles of a pipelined loop"
 _ORDER = "the order of what the code does"
 _HAZARDS = "what threads of a block share"
+_ONLY_WHERE_FOUND = ("a barrier of a block", _WAITS, _STAGES, _ELECTED, _CONSTANTS, _ORDER, _HAZARDS)
 _FOLLOWED = "the text's code was followed and not run"
 
 
@@ -95,6 +98,7 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
     judged += [Judged("a barrier of a block", tuple(_branches(pasted.text)))]
     judged += [Judged(_WAITS, tuple(explain_waits(pasted.text)))]
     judged += [Judged(_ELECTED, tuple(explain_elected(pasted.text, target)))]
+    judged += [Judged(_CONSTANTS, tuple(explain_constants(pasted.text, target)))]
     if failed:
         judged += [Judged(_STAGES, tuple(explain_stages(followed.calls, target)))]
         judged += [
@@ -103,11 +107,7 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
     judged += [Judged(_ORDER, tuple(explain_order(pasted.text, target)))]
     judged += [Judged(_HAZARDS, tuple(explain_hazards(pasted.text, target)))]
     judged += launched(pasted.text, target, failed=failed)
-    judged = [
-        one
-        for one in judged
-        if one.found or one.said not in ("a barrier of a block", _WAITS, _STAGES, _ELECTED, _ORDER, _HAZARDS)
-    ]
+    judged = [one for one in judged if one.found or one.said not in _ONLY_WHERE_FOUND]
     broken = {found.code: found for one in reversed(judged) for found in reversed(one.found)}
     told = pasted.said if base is None else base.diagnostics
     extents = Judged("what the report names", tuple(explain_extents(pasted.text, followed, told, target)))

@@ -1,14 +1,18 @@
-"""Instructions of a whole warp in pasted branches that one thread takes, and barriers that a loop sets up again.
+"""Instructions of a whole warp in pasted branches that one thread takes.
 
-`tcgen05.ld`, `.st`, `.alloc`, `.dealloc` and their waits are executed by all 32 threads of a warp: under
-`if (tid == 0)` or `elect_one_sync()` one thread does, and the warp waits for ever or reads what nobody defines.
+`tcgen05.ld`, `.st`, `.alloc`, `.dealloc` and their waits, votes and shuffles of a full mask, and `setmaxnreg` (of a
+whole warpgroup) are executed by all threads of a warp: under `if (tid == 0)` or `elect_one_sync()` one thread does, and
+the warp waits for ever or reads what nobody defines. The copies and pipelines of CuTe's Python elect a thread
+themselves (CUTLASS, `cute.copy`: "thread election is managed automatically"), which takes the whole warp too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
+from typing import NamedTuple
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.sentences import RULE_OF
@@ -16,14 +20,53 @@ from legalsat.rule import require
 from legalsat.targets import Target
 
 MOST_BRANCHES, LONGEST_BRANCH = 64, 4000
-_FAILS = re.compile(r"hang|hung|dead-?lock|stuck|fail|error|wrong|incorrect|garbage|corrupt|illegal|crash|trap", re.I)
-_ONE_THREAD = re.compile(
-    r"\bif ?\((?P<condition>[^{};\n]{0,120}?(?:\b(?:tid|tidx|threadIdx\.x|thread_idx|thread_id|lane|lane_?id\w{0,2}|"
-    r"laneid)\s?==\s?\d{1,4}\b|\belect(?:_one)?(?:_sync|_pred)?\w{0,12}\s?\([^(){}]{0,40}\))[^{};\n]{0,80})\)\s{0,9}\{"
+_FAILS = re.compile(
+    r"h[au]ng|hung|dead-?lock|stuck|fail|error|wrong|incorrect|garbage|corrupt|illegal|crash|trap", re.I
 )
-_OF_WARPS = re.compile(
-    r"\btcgen05(?:\.|_|::)(?:ld|st|alloc|dealloc|relinquish\w*|wait(?:::|_)(?:ld|st))\b[\w.:]{0,60}|"
-    r"\btmem_(?:ld|st|load|store|alloc\w{0,8}|dealloc\w{0,6})\b|\bTmem\w{0,20}(?:allocate|free)\b"
+_THREAD = r"(?:\w{0,16}tid\w?|threadIdx\.x|thread_idx|thread_id|lane|lane_?id\w{0,2}|laneid)"
+_ELECTS = r"\belect(?:_one)?(?:_sync|_pred)?\w{0,12}\s?\([^(){}]{0,40}\)"
+_CONDITION = rf"[^{{}};\n]{{0,120}}?(?:\b{_THREAD}\s?==\s?\d{{1,4}}\b|{_ELECTS})[^{{}};\n]{{0,80}}"
+_ONE_THREAD = re.compile(rf"\bif ?\((?P<condition>{_CONDITION})\)\s{{0,9}}\{{")
+_ONE_THREAD_OF_PYTHON = re.compile(
+    rf"^(?P<margin>[ \t]{{0,60}})(?:if|with)\b[ \t(](?P<condition>{_CONDITION}):[ \t]*(?:#[^\n]*)?$", re.MULTILINE
+)
+
+
+class _Collective(NamedTuple):
+    """Instructions that all threads of a warp or a warpgroup execute, and the rule that says so."""
+
+    code: str
+    of: str
+    words: re.Pattern[str]
+    certain: bool = True
+
+
+_COLLECTIVES = (
+    _Collective(
+        "TMEM014",
+        "warps",
+        re.compile(
+            r"\btcgen05(?:\.|_|::)(?:ld|st|alloc|dealloc|relinquish\w*|wait(?:::|_)(?:ld|st))\b[\w.:]{0,60}|"
+            r"\btmem_(?:ld|st|load|store|alloc\w{0,8}|dealloc\w{0,6})\b|\bTmem\w{0,20}(?:allocate|free)\b"
+        ),
+    ),
+    _Collective("TOOL007", "warpgroups", re.compile(r"\bsetmaxnreg\.[\w.]{3,40}|\bsetmaxregister_\w{3,12}\(")),
+    _Collective(
+        "PIPE018",
+        "warps",
+        re.compile(
+            r"\b__(?:shfl|ballot|any|all|match|reduce)\w{0,10}_sync\(\s?(?:0x[fF]{8}[uU]?|-1|~0[uU]?|\w{0,8}FULL\w{0,8})\b"
+        ),
+    ),
+    _Collective(
+        "PIPE018",
+        "warps",
+        re.compile(
+            r"\bcute\.copy\((?=[^()]{0,40}\btma|(?:[^()]|\([^()]{0,80}\)){0,400}\btma_bar_ptr)|"
+            r"\bproducer_acquire\(|\bcute\.arch\.elect_one\("
+        ),
+        certain=False,
+    ),
 )
 
 
@@ -34,19 +77,37 @@ def explain_elected(text: str, target: Target) -> Iterator[Diagnostic]:
         text: the report, code among it.
         target: the GPU.
     """
-    if target.tcgen05 is None or not _OF_WARPS.search(text) or not _FAILS.search(text):
+    if not _FAILS.search(text):
         return
+    asked = [one for one in _COLLECTIVES if RULE_OF[one.code].unit.limits(target) and one.words.search(text)]
+    for branch, begin, end in _branches(text) if asked else ():
+        for one in asked:
+            found = one.words.search(text, begin, end)
+            if found is not None:
+                message = "{instruction} is executed by whole {of}, and stands in a branch that one thread takes"
+                help_ = "let all threads of the {of} reach it, and choose by the warp's number alone"
+                named = found[0].partition("(")[0]
+                refused = require(False, message, help=help_.replace("{of}", one.of[:-1]), instruction=named, of=one.of)
+                told = RULE_OF[one.code].diagnostic(refused, f'text "{" ".join(branch[0].split())[:97]}"')
+                yield told if one.certain else replace(told, level="warning")
+                return
+
+
+def _branches(text: str) -> Iterator[tuple[re.Match[str], int, int]]:
+    """Yield the branches that one thread takes, of C++ and of Python, each with where its body begins and ends."""
     for branch in islice(_ONE_THREAD.finditer(text), MOST_BRANCHES):
-        if "||" in branch["condition"] or "!" in branch["condition"]:
-            continue
-        depth, at = 1, branch.end()
-        while depth and at < min(len(text), branch.end() + LONGEST_BRANCH):
-            depth += (text[at] == "{") - (text[at] == "}")
-            at += 1
-        found = _OF_WARPS.search(text, branch.end(), at)
-        if found is not None:
-            message = "{instruction} is executed by whole warps, and stands in a branch that one thread takes"
-            help_ = "let the 32 threads of the warp reach it, and choose by the warp's number alone"
-            refused = require(False, message, help=help_, instruction=found[0])
-            yield RULE_OF["TMEM014"].diagnostic(refused, f'text "{" ".join(branch[0].split())[:97]}"')
-            return
+        if not _leaves_others_in(branch):
+            depth, at = 1, branch.end()
+            while depth and at < min(len(text), branch.end() + LONGEST_BRANCH):
+                depth += (text[at] == "{") - (text[at] == "}")
+                at += 1
+            yield branch, branch.end(), at
+    for branch in islice(_ONE_THREAD_OF_PYTHON.finditer(text), MOST_BRANCHES):
+        if not _leaves_others_in(branch):
+            outside = re.compile(rf"\n(?=[ \t]{{0,{len(branch['margin'])}}}\S)")
+            last = outside.search(text, branch.end(), branch.end() + LONGEST_BRANCH)
+            yield branch, branch.end(), last.start() if last else min(len(text), branch.end() + LONGEST_BRANCH)
+
+
+def _leaves_others_in(branch: re.Match[str]) -> bool:
+    return any(word in branch["condition"] for word in ("||", "!", " or ", "not "))

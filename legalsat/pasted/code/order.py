@@ -51,7 +51,7 @@ _EVENTS = tuple(
         (
             "tma_store",
             r"tma_?store\w*\(|shared_to_global\(|bulk_?tensor\w{0,12}s2g|\bTMA\b.{0,40}\bsmem to gmem|"
-            r"tma store$|desc\w*\.store\(",
+            r"tma store$|desc\w*\.store\(|cp\.(?:reduce\.)?async\.bulk\.(?:tensor\.\dd\.)?global\b",
         ),
         ("copy_commit", r"cp[._]?async[._]?commit\w*|__pipeline_commit|^\s*commit\b"),
         ("copy_wait", r"cp[._]?async[._]?wait\w*|__pipeline_wait_prior|^\s*wait (?:stage|\d)"),
@@ -80,11 +80,19 @@ _EVENTS = tuple(
         ),
         (
             "sync",
-            r"__syncthreads\(|bar\.sync|barrier\.sync|sync_threads\(|debug_barrier\(|block\.sync\(|"
-            r"cuda\.syncthreads",
+            r"__syncthreads\(|__syncwarp\(|bar\.sync|barrier\.sync|sync_threads\(|debug_barrier\(|block\.sync\(|"
+            r"cuda\.syncthreads|\bnamed_bar\w{0,20}\(|NamedBarrier\w{0,12}::sync\(",
         ),
     )
 )
+
+
+# How threads write shared memory, and what the matrix units of Hopper and Blackwell are called in code.
+_WRITES = re.compile(
+    r"st\.shared|stmatrix|st_shared|\b(?:s(?:m|mem|hared|hmem|h)_?\w{0,40}|\w{1,40}_smem|sm?[A-Z]\w{0,8})(?:\[[^\n;]{1,80}\])?\[[^\n;]{1,80}\]\s?=[^=]|"
+    r"local_store|r2s"
+)
+_MATRIX_UNIT = re.compile(r"\bwgmma\b|tcgen05[._]mma|warpgroup_mma\(")
 
 
 class Event(NamedTuple):
@@ -238,17 +246,22 @@ def _store_reused(events: Sequence[Event], of: dict[str, list[Event]]) -> Iterat
 
 
 def _not_fenced(of: dict[str, list[Event]], text: str) -> Iterator[_Found]:
-    """Threads write what a bulk store or a product reads, with a block's barrier and no proxy fence between."""
-    writes = re.search(
-        r"st\.shared|stmatrix|st_shared|smem\w*\[[^\]\n]{1,60}\]\s?=[^=]|local_store|r2s|\.store\(", text
-    )
-    if not writes or not of["sync"] or not of["tma_store"] or of["proxy"]:
+    """Threads write what a bulk store or a product reads, meet at a barrier, and no proxy fence stands between.
+
+    Of products only where nothing is loaded by the copy engine, whose operands need no fence.
+    """
+    writes = _WRITES.search(text)
+    readers = [*of["tma_store"], *(one for one in of["mma"] if _MATRIX_UNIT.search(one.words) and not of["tma_load"])]
+    if not writes or of["proxy"]:
         return
-    store = of["tma_store"][0]
-    if "__syncthreads" in text and writes.start() < text.find(store.words.strip()[:40]):
-        message = "threads write shared memory that a bulk store reads, with no proxy fence between"
-        help_ = "let every writing thread execute fence.proxy.async before the barrier in front of the store"
-        yield "PIPE010", message, help_, store
+    written = text.count("\n", 0, writes.start())
+    for reader in readers:
+        if any(written <= met.line <= reader.line for met in of["sync"]):
+            by = "a bulk store" if reader.kind == "tma_store" else "the matrix unit"
+            message = f"threads write shared memory that {by} reads, with no proxy fence between"
+            help_ = f"let every writing thread execute fence.proxy.async before the barrier in front of {by}"
+            yield "PIPE010", message, help_, reader
+            return
 
 
 def _not_met(events: Sequence[Event], of: dict[str, list[Event]]) -> Iterator[_Found]:

@@ -14,6 +14,7 @@ EFFECTS = OF_ILLEGAL_MAPS | {"CUDA002", "CUDA720", "CUDA999", "PIPE007", "TOOL00
 _ADVICE = frozenset({"TOOL015", "TOOL019"})  # of ptxas, of any kernel
 LAUNCH, _REFUSED = "TOOL011", "text of the runtime"  # that a launch is outside of some limit, and not which
 _RESULT = "CUDA"  # codes of what calls return
+_ENCODES, _EARLIER = "the encode call", "an earlier kernel"  # who returned a result, and who is to blame for it
 LINE, _CODE = 'line "', 'text "'  # how what names a cause is quoted
 # Where a cause is named by what a line of prose seems to say, and not by what a program printed.
 _BY_PROSE = re.compile(
@@ -54,8 +55,8 @@ def is_result(one: Diagnostic) -> bool:
 
 
 def names(one: Diagnostic) -> bool:
-    """Whether what a call returned has one cause alone."""
-    return not one.code.startswith(_RESULT)
+    """Whether what a call returned has one cause alone, or was left to an encode call, which says whose it is not."""
+    return not one.code.startswith(_RESULT) or (one.where.startswith(_ENCODES) and _EARLIER in one.message)
 
 
 def is_unknown_check(one: Diagnostic) -> bool:

@@ -15,7 +15,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.explanation import Explanation
 from legalsat.pasted.wording.apart import told_apart
 from legalsat.pasted.wording.kinds import effects, is_by_code, is_by_line, is_doubtful, is_result, names, weight_of
-from legalsat.pasted.wording.likely import MOST, WHERE, Likely, likely_causes
+from legalsat.pasted.wording.likely import MOST, WHERE, Likely, likely_causes, tells_of_failure
 from legalsat.targets import Target
 
 TEXT = "the pasted text"
@@ -51,7 +51,9 @@ def _with_likely(
     seen = effects(told)
     causes = [one for one in told if one.code not in seen]
     beside = _beside(causes, told, seen)
-    if beside is None and (known.subject != TEXT or not told or any(not is_by_line(one) for one in causes)):
+    open_ = not told and bool(known.undecided) and tells_of_failure(whole)  # what was judged breaks nothing
+    sure = known.subject != TEXT or not told or any(not is_by_line(one) for one in causes)
+    if beside is None and sure and not open_:
         return known  # what is sure, and numbers that are in order
     likely = likely_causes(whole, target, in_order, [one.code for one in told if is_result(one)])
     if likely is None:
