@@ -186,3 +186,21 @@ def test_an_encode_call_that_returns_what_a_kernel_left_has_no_field_to_blame() 
     found = ls.explain("cuTensorMapEncodeTiled returns cudaErrorMisalignedAddress once the sizes are large", "h200")
     assert found.diagnostics[0].code == "CUDA716"
     assert not [one.code for one in found.diagnostics if one.code.startswith("TMA0") and one.refused_by == "driver"]
+
+
+def test_what_code_does_wrong_comes_before_what_is_only_seen_of_it() -> None:
+    waits = f"kernel hangs at the barrier\n{BRANCHES['a shuffle of a whole warp'].wrong}mbarrier_wait(&bar, 0);\n"
+    found = [one.code for one in ls.explain(waits, "h200").diagnostics]
+    assert found[0] == "PIPE018" and "PIPE007" in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: Triton Error [HIP]: Code: 719, Messsage: unspecified launch failure",
+        "hipErrorLaunchFailure",
+        "HIP error: unspecified launch failure",
+    ],
+)
+def test_results_of_hip_have_the_numbers_of_cuda(text: str) -> None:
+    assert [one.code for one in ls.explain(text, "mi300x").diagnostics] == ["CUDA719"]

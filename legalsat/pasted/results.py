@@ -422,7 +422,8 @@ RESULT_RULES = rules_in(sys.modules[__name__])
 _LEFT_BEHIND = frozenset(_BY_NUMBER) - {INVALID_VALUE, NOT_SUPPORTED}
 _NUMBERED = re.compile(
     r"(?P<encodes>TMA descriptor(?:,? error code:?)?)\s+(?P<encoded>\d{1,5})\b"
-    r"|\b(?:(?P<sure>CUresult|cudaError(?:_t)?|CUDA(?: driver)? error)|error code|\(error)\s*[:=#(]?\s*"
+    r"|\b(?:(?P<sure>CUresult|(?:cuda|hip)Error(?:_t)?|(?:CUDA(?: driver)?|HIP) error|HIP\]:\s{0,4}Code)"
+    r"|error code|\(error)\s*[:=#(]?\s*"
     r"(?P<number>\d{1,5})\b"
     r"|\b(?P<call>cu(?:da)?[A-Z]\w{3,60})(?:\([^()\n]{0,200}\))? (?:returned|returns|gives|gave|is|was|==?|-> ?)"
     r"(?: (?:code|error|value|status))? ?(?P<returned>\d{1,5})\b(?![.\w])",
@@ -433,7 +434,8 @@ _LAUNCHES = re.compile(r"\bcu\w*Launch(?:Cooperative)?Kernel\w*|\w*Enqueue(?:Ker
 _MOST_RESULTS, _NEAR = 200, 300  # of one text, and characters of a long line
 _ERROR_OF_CUDA = re.compile(r"cuda.{0,60}error", re.IGNORECASE)
 _OF_CUDA = re.compile(
-    r"cuda|tma|tensor ?map|launch\w* .{0,20}kernel|kernel .{0,20}(?:launch|error|fail)|cuLaunch|bytes requested|"
+    r"cuda|\bhip\b|tma|tensor ?map|launch\w* .{0,20}kernel|kernel .{0,20}(?:launch|error|fail)|cuLaunch|"
+    r"bytes requested|"
     r"copy_?atom|\bgpu\b|compute-sanitizer|"
     r"\bcause[sd]?\b|\bloads?\b|\bstores?\b|\bkernels?\b",
     re.IGNORECASE,
@@ -482,7 +484,8 @@ def returned_results(text: str) -> list[Returned]:
             encodes = match["encodes"] is not None or _ENCODES.search(call) is not None
             found.append(Returned(number, encodes, match.start(), _LAUNCHES.search(call) is not None))
     for result in RESULTS:
-        names = "|".join(filter(None, (result.name, result.runtime_name, result.tools_say)))
+        runtimes = f"(?:cuda|hip){result.runtime_name.removeprefix('cuda')}"
+        names = "|".join(filter(None, (result.name, runtimes, result.tools_say)))
         places = [match.start() for match in islice(re.finditer(rf"\b(?:{names})\b", text), _MOST_RESULTS)]
         for match in islice(re.finditer(re.escape(result.text), text, re.IGNORECASE), _MOST_RESULTS):
             own = _line(text, match.start()).strip().lower() == match[0].lower() and result.number in _UNMISTAKABLE

@@ -24,6 +24,7 @@ from legalsat.pasted.code.waits import explain_waits
 from legalsat.pasted.extents import explain_extents
 from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
 from legalsat.pasted.tensors import explain_array
+from legalsat.pasted.wording.kinds import effects
 from legalsat.rule import require
 from legalsat.targets import Target
 
@@ -129,7 +130,10 @@ def _joined(
     causes = [broken.get(one.code, one) for one in told if one.code not in less]
     named = {one.code for one in causes}
     more = worst_first(one for code, one in broken.items() if code not in named)
-    found = (*causes, *more, *(one for one in told if one.code in OF_ILLEGAL_MAPS))
+    seen = effects(told) - set(broken)  # that a kernel never ends says less than why
+    causes.sort(key=lambda one: one.code in seen)
+    at = sum(one.code not in seen for one in causes)
+    found = (*causes[:at], *more, *causes[at:], *(one for one in told if one.code in OF_ILLEGAL_MAPS))
     values = (*(() if base is None else base.values), _FOLLOWED)
     errors = [one for one in judged if any(d.level == "error" for d in one.found)]
     if base is not None and (base.of is not None or not errors):
