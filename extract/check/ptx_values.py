@@ -33,6 +33,7 @@ from legalsat.logic import round_up
 PAIRED = (0, 1, 3)
 _BEFORE, _MOST_LIKELY = 3, 24  # rounds before a ring's state repeats, and the most that are begun before it is known
 _TOGETHER = 48  # counts of rounds that are run together: each of the runs is held until it is asked for
+_FEW = (0, 1, 3, SPREAD + 1)  # rounds that are tried where something is wrong
 _FURTHER = 3  # rounds that are tried where a loop comes to a comparison in the last few alone
 MOST_STAY = 24  # blocks that stay where there is room
 LATER = 4  # tiles before a block that is a later one
@@ -310,6 +311,9 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
         rounds = _rounds_to_try(sweep, name, step, some, base | room, [o for o in main if o != name], most)
         at_once = -(-len(rounds) // -(-len(rounds) // _TOGETHER))
         for place, number in enumerate([*rounds, *range(max(rounds) + 1, max(rounds) + _FURTHER + 1)]):
+            if sweep.findings:
+                yield from _few_rounds(sweep, name, step, base | room)
+                break
             if not place % at_once:
                 several = rounds[place : place + at_once]
                 run_ahead(sweep, ({**base, name: sweep.more(name, step, one)} for one in several), ONE_RUN_WORK)
@@ -338,21 +342,40 @@ def _values(sweep: Sweep, looped: Values, rest: Values, rooms: dict[str, Values]
     yield from others
 
 
+def _few_rounds(sweep: Sweep, name: str, step: int, others: Values) -> Iterator[Values]:
+    """Yield launches with few rounds of a parameter's loops, and those between two of which one alone goes wrong.
+
+    Once something has been found nothing is proven by the sweep. What is right tells what the others lack, and the
+    least that is right says it best.
+    """
+
+    def with_rounds(number: int) -> Values:
+        return {**others, name: sweep.more(name, step, number)}
+
+    def is_wrong(number: int) -> bool:
+        return any(one.values == with_rounds(number) for one in sweep.failing)
+
+    yield from map(with_rounds, _FEW)
+    low, high = _FEW[-2:]
+    while high - low > 1 and is_wrong(low) != is_wrong(high):
+        middle = (low + high) // 2
+        yield with_rounds(middle)
+        low, high = (middle, high) if is_wrong(middle) == is_wrong(low) else (low, middle)
+
+
 def _rounds_to_try(  # noqa: PLR0917
     sweep: Sweep, name: str, step: int, some: Values, base: Values, others: list[str], most: int
 ) -> list[int]:
     """Return which numbers of rounds of a parameter's loops are to be tried, after a long run and others beside it.
 
-    Once something has been found, nothing is proven by the sweep, and the smallest example may be among few rounds.
+    Where something has been found by then, few others follow (`_few_rounds`).
     """
-    few = list(range(SPREAD + 2))
     if sweep.findings:
-        return few
+        return [0]
     likely = [{**some, name: sweep.more(name, step, number)} for number in (1, SPREAD + 1)]
     likely += [{**base, name: sweep.more(name, step, number)} for number in range(_likely_rounds(sweep) + 1)]
     run_long_ahead(sweep, {**some, name: sweep.many(name, step, most)}, likely)
-    rounds = sweep.rounds_of(name, step, some, others, most)
-    return few if sweep.findings else rounds
+    return sweep.rounds_of(name, step, some, others, most)
 
 
 def _likely_rounds(sweep: Sweep) -> int:
