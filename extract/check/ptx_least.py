@@ -456,7 +456,11 @@ class _Search:
                 return {name: 1}
         for chosen in self._chosen(values, names):
             for guessed in self._guesses(values, chosen):
-                if self.is_right({**values, **guessed}):
+                more = {**values, **guessed}
+                right = self.is_right(more)
+                if key_of(more) in self.unended:
+                    break  # greater ones take longer still
+                if right:
                     guess = self._needed(values, guessed)
                     for name in guess:
                         guess[name] = self._lowest(guess[name], values[name], self._at(values, guess, name))
