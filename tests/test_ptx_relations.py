@@ -7,7 +7,11 @@ import random
 import pytest
 from test_ptx_branches import BARRIERS, kernel, only
 
+from legalsat.analyses.ptx.text import parse
+from legalsat.analyses.ptx_machine.program import compile_kernel
 from legalsat.extract.check.ptx_relations import Relation, relation_of
+from legalsat.extract.check.ptx_sweep import Sweep
+from legalsat.extract.check.ptx_values import sweep_all
 
 FULL, EMPTY = f"%r1+{BARRIERS}", f"%r1+{BARRIERS + 8}"
 
@@ -63,6 +67,18 @@ def test_each_part_may_need_several_tiles() -> None:
     found = only(parts(first=2))
     assert found.proven
     assert any(str(one).startswith("parts is at most ceil(k / 64) / 3 (above: phase") for one in found.conditions)
+
+
+def test_where_something_is_wrong_the_last_launch_that_is_and_the_first_that_is_right_are_looked_for() -> None:
+    """Two parts need four k-tiles each: seven are too few, eight are enough, and not all counts are tried."""
+    module = parse(parts(first=3))
+    (entry,) = module.kernels
+    sweep = Sweep(compile_kernel(module, entry), {}, {})
+    sweep_all(sweep)
+    tried = {one["k"] // 64 for one in sweep.ran if one["parts"] == 2 and one["k"] % 64 == 0}
+    wrong = {one.values["k"] // 64 for one in sweep.failing if one.values["parts"] == 2}
+    assert {7, 8} <= tried and 5 not in tried
+    assert 7 in wrong and 8 not in wrong
 
 
 @pytest.mark.parametrize("fault", [
