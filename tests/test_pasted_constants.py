@@ -169,6 +169,17 @@ def test_sums_of_boxes_are_those_that_counting_finds() -> None:
             assert adds_up(value, boxes) == (value in sums)
 
 
+@pytest.mark.parametrize(
+    "right",
+    [
+        "if (elect_one_sync()) {\n  pipeline.producer_acquire(state);\n}\n",  # C++ leaves the choice to the caller
+        "with cute.arch.elect_one():\n    cute.copy(bulk_atom, src, dst, mbar_ptr=tma_bar)\n",
+    ],
+)
+def test_what_one_thread_is_to_execute_is_no_fault(right: str) -> None:
+    assert not list(explain_elected(f"{SAID}{right}", target("h200")))
+
+
 def test_instructions_that_a_text_has_of_both_groups_say_nothing() -> None:
     both = "tcgen05.mma.cta_group::1.kind::f16 works; tcgen05.mma.cta_group::2.kind::f16 hangs, commit.cta_group::2"
     assert not list(explain_constants(both, target("b200")))

@@ -130,3 +130,15 @@ def test_garbled_code_is_read_in_bounded_time(text: str) -> None:
     begin = time.process_time()
     assert len(list(events_of(SAID + text))) <= 4 * MOST_LINES
     assert time.process_time() - begin < 2
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        "pipe = PipelineTmaAsync.create(barrier_storage=bars, tx_count=4096)\nbars.init(1)\npipe.producer_acquire(st)\n"
+        "cute.copy(atom, g, s, tma_bar_ptr=pipe.producer_get_barrier(st))\npipe.consumer_wait(st)\n",
+        "for (int t = 0; t < n; ++t) {\n  mbarrier_init(&done, 1);\n  commit(&done);\n  mbarrier_wait(&done, 0);\n}\n",
+    ],
+)
+def test_what_libraries_expect_and_barriers_that_begin_anew_are_in_order(right: str) -> None:
+    assert not found(f"{SAID}{right}")

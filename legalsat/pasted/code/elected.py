@@ -38,7 +38,7 @@ class _Collective(NamedTuple):
     code: str
     of: str
     words: re.Pattern[str]
-    certain: bool = True
+    of_python: bool = False  # what C++ leaves to the caller
 
 
 _COLLECTIVES = (
@@ -62,10 +62,10 @@ _COLLECTIVES = (
         "PIPE018",
         "warps",
         re.compile(
-            r"\bcute\.copy\((?=[^()]{0,40}\btma|(?:[^()]|\([^()]{0,80}\)){0,400}\btma_bar_ptr)|"
+            r"\bcute\.copy\((?=(?:[^()]|\([^()]{0,80}\)){0,400}\btma_bar_ptr\s?=)|"
             r"\bproducer_acquire\(|\bcute\.arch\.elect_one\("
         ),
-        certain=False,
+        of_python=True,
     ),
 )
 
@@ -83,13 +83,13 @@ def explain_elected(text: str, target: Target) -> Iterator[Diagnostic]:
     for branch, begin, end in _branches(text) if asked else ():
         for one in asked:
             found = one.words.search(text, begin, end)
-            if found is not None:
+            if found is not None and (branch.re is _ONE_THREAD_OF_PYTHON or not one.of_python):
                 message = "{instruction} is executed by whole {of}, and stands in a branch that one thread takes"
                 help_ = "let all threads of the {of} reach it, and choose by the warp's number alone"
                 named = found[0].partition("(")[0]
                 refused = require(False, message, help=help_.replace("{of}", one.of[:-1]), instruction=named, of=one.of)
                 told = RULE_OF[one.code].diagnostic(refused, f'text "{" ".join(branch[0].split())[:97]}"')
-                yield told if one.certain else replace(told, level="warning")
+                yield replace(told, level="warning") if one.of_python else told
                 return
 
 

@@ -26,7 +26,7 @@ _FAILS = re.compile(
 )
 _COMMENT = re.compile(r"//.*$|(?<![\"'\w])#(?!pragma|include).*$|/\*.*?\*/")
 _LOOP = re.compile(r"^\s*(?:for|while)\b|^\s*(?:for|while) ?\(|\bouter-most for\b|\bfor each\b", re.IGNORECASE)
-_NO_CODE = re.compile(r"^\s*(?:template|using|#include|import|from|static_assert|return [\w.]+;?$)")
+_NO_CODE = re.compile(r"^\s*(?:template|using|#include|import|from|def|class|static_assert|return [\w.]+;?$)")
 # Each event, the first that a statement matches; a statement may be several calls on one line.
 _EVENTS = tuple(
     (name, re.compile(pattern, re.IGNORECASE))
@@ -92,6 +92,11 @@ _WRITES = re.compile(
     r"st\.shared|stmatrix|st_shared|\b(?:s(?:m|mem|hared|hmem|h)_?\w{0,40}|\w{1,40}_smem|sm?[A-Z]\w{0,8})(?:\[[^\n;]{1,80}\])?\[[^\n;]{1,80}\]\s?=[^=]|"
     r"local_store|r2s"
 )
+_PIPELINES = re.compile(r"producer_acquire|\bPipelineTma\w*|\btx_count\b|acquire_and_advance")
+_BARRIER = re.compile(  # that is initialised
+    r"init\w{0,24}\(\s?&?\s?(?P<given>[A-Za-z_]\w*)|(?P<own>[A-Za-z_]\w*)(?:\[[^\]]{0,24}\])?(?:\.|->)init\("
+)
+_FIRST_PHASE = re.compile(r",\s?0\s?\)\s?;?\s*$")
 _MATRIX_UNIT = re.compile(r"\bwgmma\b|tcgen05[._]mma|warpgroup_mma\(")
 
 
@@ -163,7 +168,7 @@ _Found = tuple[str, str, str, Event]
 def _found(events: Sequence[Event], text: str) -> Iterator[_Found]:
     of = {kind: [one for one in events if one.kind == kind] for kind, _ in _EVENTS}
     yield from _initialised_again(of)
-    yield from _bytes_not_expected(of)
+    yield from _bytes_not_expected(of, text)
     yield from _waited_late(events)
     yield from _committed_late(events)
     yield from _store_reused(events, of)
@@ -174,9 +179,17 @@ def _found(events: Sequence[Event], text: str) -> Iterator[_Found]:
 def _initialised_again(of: dict[str, list[Event]]) -> Iterator[_Found]:
     """A barrier is initialised in a loop in which it is waited for, and the parity goes on."""
     for init in of["init"]:
-        waits = [one for one in of["wait"] if init.loops and init.loops[-1] in one.loops and one.line >= init.line]
+        name = _BARRIER.search(init.words)
+        waits = [
+            one
+            for one in of["wait"]
+            if init.loops
+            and init.loops[-1] in one.loops
+            and one.line >= init.line
+            and not _FIRST_PHASE.search(one.words)
+        ]
         stages = re.search(r"\[\s*(?:i|s|st\w*|stage\w*)\s*\]", init.words)
-        if waits and not stages:
+        if any(name is None or (name["given"] or name["own"]) in one.words for one in waits) and not stages:
             message = (
                 "the barrier is initialised anew in each round of the loop that waits for it, which resets its phase"
             )
@@ -189,7 +202,9 @@ def _initialised_again(of: dict[str, list[Event]]) -> Iterator[_Found]:
             return
 
 
-def _bytes_not_expected(of: dict[str, list[Event]]) -> Iterator[_Found]:
+def _bytes_not_expected(of: dict[str, list[Event]], text: str) -> Iterator[_Found]:
+    if _PIPELINES.search(text):  # which expect the bytes themselves
+        return
     if of["tma_load"] and of["wait"] and not of["expect"] and (of["init"] or of["arrive"]):
         message = "copies complete bytes at a barrier that is told to expect none"
         help_ = "let the thread that issues the copies arrive with expect_tx of the bytes of all of them, before them"
