@@ -81,9 +81,10 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
     yield "cluster, text", kernel.cluster, (text["cluster_m"], text["cluster_n"])
     yield "split, text", kernel.split, text["split"]
     handed, expected = (re.findall(one, made.text) for one in (r"reg_(?:de)?alloc<(\d+)>", r"expect_tx\(.*, (\d+)\);"))
-    sizes = zip((text["a_bytes"], text["b_bytes"]), kernel.lines, strict=True)
-    boxed = sum(size for size, one in sizes if one is None)  # the others are brought as lines, and aligned
-    lines = [one.bytes for one in kernel.lines if one is not None]
+    sizes = zip((text["a_bytes"], text["b_bytes"]), kernel.aligned, strict=True)
+    boxed = sum(size for size, aligned in sizes if not aligned)  # the others are brought as lines, and aligned
+    sides = zip(kernel.lines, kernel.aligned, strict=True)
+    lines = [one.bytes for one, aligned in sides if one is not None and aligned]
     given = (*plan.registers, *([ALIGNER_REGISTERS] if lines else []))
     yield "registers, text", given, tuple(map(int, handed))
     asked_for = [size for size in (sum(lines), boxed) if size]
@@ -125,7 +126,7 @@ def _proven(
     assert kernel is not None
     pipeline = plan.pipeline
     rings = {ring.name: ring for ring in pipeline.barriers}
-    by_boxes = [one is None for one in kernel.lines]
+    by_boxes = [not aligned for aligned in kernel.aligned]
     sharing = 1 + (text["cluster_n"] - 1) * by_boxes[0] + (text["cluster_m"] - 1) * by_boxes[1]
     readers = len({role.name for role in pipeline.roles if role.name.startswith("consumer")})
     yield "stages, program", plan.stages, rings["full"].stages

@@ -13,9 +13,10 @@ process of its own, and so many seconds. Written as each is done: a line of JSON
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,19 @@ def programs() -> dict[str, Pipeline]:
     return {name: kernel_program(listed[name][1], stored_type(*listed[name]).bytes) for name in chosen()}
 
 
+def drawn(listed: Mapping[str, Pipeline], count: int, seed: int) -> list[tuple[str, Mutant]]:
+    """Return so many mutants in random order, each of a class that is drawn first: all have a million together.
+
+    A class is drawn as often as another, whatever the number of its mutants, and has none twice.
+    """
+    rng, found = random.Random(seed), list[tuple[str, Mutant]]()
+    for name, times in Counter(rng.choices(list(listed), k=count)).items():
+        planted = [*of_clusters(listed[name])]
+        found += ((name, mutant) for mutant in rng.sample(planted, min(times, len(planted))))
+    rng.shuffle(found)
+    return found
+
+
 def answer(mutant: Mutant) -> str:
     """Return "flagged", "harmless", or what harm it does though it passes."""
     if checked(mutant.pipeline).diagnostics:
@@ -128,11 +142,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pool.sample_options_of(parser)
     pool.options_of(parser)
     options = parser.parse_args(arguments)
-    planted = {name: [*of_clusters(program)][:: options.every] for name, program in programs().items()}
-    listed = [(name, mutant) for name, mutants_ in planted.items() for mutant in mutants_]
-    # Those whose CTAs take turns have by far the most states, and what passes is run in all orders.
-    listed.sort(key=lambda one: ("ping-pong" not in one[0], "overlapped" not in one[0], one[0]))
-    listed = pool.sampled(listed, options)
+    if options.sample is None:
+        planted = ((name, [*of_clusters(program)][:: options.every]) for name, program in programs().items())
+        listed = [(name, mutant) for name, mutants_ in planted for mutant in mutants_]
+        # Those whose CTAs take turns have by far the most states, and what passes is run in all orders.
+        listed.sort(key=lambda one: ("ping-pong" not in one[0], "overlapped" not in one[0], one[0]))
+    else:
+        listed = drawn(programs(), options.sample, options.seed)
     file = options.out and options.out / "cluster_mutants.jsonl"
     counts, missed = judged(listed, pool.limits_of(options), file)
     names = {name for name, _ in listed}
