@@ -66,6 +66,18 @@ def test_a_planner_that_lacks_a_law_is_seen_to_be_dearer() -> None:
     assert verdict(None, None) == REFUSED
 
 
+def test_axes_of_one_element_have_the_strides_of_each_other() -> None:
+    """Both equal the axis without strides, so a list with one's strides twice is a way too, with fewer instructions."""
+    source = Tensor((3, 4, 1, 1, 2, 1), "bf16", (0, 9, 9, 8, 2, 1), align=16)
+    operator = Copy(source, replace(source, strides=(8, 2, 2, 2, 1, 1), align=256), tile=(2, 1, 3, 1, 4, 3))
+    found, best = plan(operator, target("a100"), Limits(means=MEANS)), best_way(operator, "a100", cuts=False)
+    assert best is not None and verdict(best.cost, found.cost) == EQUAL
+    units = [mode for mode in found.access.modes if mode.extent == 1]
+    assert len(units) == 2 and units[0] == units[1]
+    memory, result = memory_of(operator.source, 1), memory_of(operator.target)
+    assert np.array_equal(execute(found, memory, result), moved(operator, memory, result))
+
+
 def test_rows_of_a_dense_target_go_on_where_those_of_a_pitched_source_end() -> None:
     """Threads that turn the tile store 16 rows of 66 bytes in vectors of 16; a view of rows alone has vectors of 2."""
     rows = Tensor((64, 33), "bf16", (40, 1), align=16), Tensor((64, 33), "bf16")

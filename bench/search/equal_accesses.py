@@ -33,7 +33,7 @@ def equal_accesses(start: Access, laws: Sequence[Law] = MODE_LAWS, *, cuts: bool
         found |= dict.fromkeys(queue, not backwards) if not backwards else {}
         while queue:
             access = queue.pop()
-            for after in (*_forwards(access, laws, known), *(_backwards(access) if backwards else ())):
+            for after in (*_forwards(access, laws, known), *_exchanged(access), *(_backwards(access) if backwards else ())):
                 state = _plain(after)
                 if state.modes and state not in found:
                     found[state] = not backwards
@@ -59,6 +59,17 @@ def _forwards(access: Access, laws: Sequence[Law], known: dict[Access, tuple[Acc
             known[few] = tuple(after for law in laws for _, after in law.unordered_steps(few))
         for after in known[few]:
             yield Access(after.word, rest + after.modes)
+
+
+def _exchanged(access: Access) -> Iterator[Access]:
+    """Yield the accesses in which a mode of extent 1 has the strides of another one with as long a tile.
+
+    Both equal the one without strides, so that in an e-graph either stands for the other.
+    """
+    units = [(i, mode) for i, mode in enumerate(access.modes) if mode.extent == 1]
+    for (i, one), (_, other) in itertools.permutations(units, 2):
+        if one.tile == other.tile and one != other:
+            yield Access(access.word, (*access.modes[:i], other, *access.modes[i + 1 :]))
 
 
 def _backwards(access: Access) -> Iterator[Access]:
