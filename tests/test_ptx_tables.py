@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import operator
+import random
+from collections.abc import Callable
+
 import pytest
 from test_ptx_branches import BARRIERS, BYTES, kernel, only, wait
 
 from legalsat.analyses.ptx.bounds import Bounds
+from legalsat.analyses.ptx.instruction import Instruction
 from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.alu import FULL, arithmetic
-from legalsat.analyses.ptx_machine.launches.records import RECORDS, of_record
+from legalsat.analyses.ptx_machine.launches.records import RECORDS, of_record, place_in
 from legalsat.analyses.ptx_machine.launches.roles import roles_of
 from legalsat.extract.check.check_words import assumptions_of
 
@@ -131,3 +136,67 @@ def test_records_differ_as_a_run_says() -> None:
 def test_bits_are_found_and_turned_round(name: str, value: int, found: int | None) -> None:
     work = arithmetic(tuple(name.split(".")), ("%r0", "%r1"))
     assert (None if work is None else work(value)) == found
+
+
+OPERATIONS: dict[str, Callable[..., int]] = {
+    "add.s64": operator.add,
+    "sub.s64": operator.sub,
+    "mul.lo.s64": operator.mul,
+    "mad.lo.s64": lambda a, b, c: a * b + c,
+    "shl.b64": operator.lshift,
+    "mov.b64": operator.pos,
+}
+
+
+def definitions(*lines: tuple[str, ...]) -> dict[str, list[Instruction]]:
+    """Return what writes each register, of an operation, the register and what it is worked out of."""
+    found: dict[str, list[Instruction]] = {}
+    for number, (name, result, *sources) in enumerate(lines):
+        one = Instruction(name, (result, *sources), "", False, number + 1, tuple(name.split(".")))
+        found.setdefault(result, []).append(one)
+    return found
+
+
+def test_a_register_that_is_added_to_itself_again_and_again_has_an_answer() -> None:
+    """Each sum asks twice for the one before it, and a register of itself: each is worked out once."""
+    sums = [("add.s64", f"%rd{i + 1}", f"%rd{i}", f"%rd{i}") for i in range(30)]
+    assert place_in("%rd30", definitions(("ld.param.u64", "%rd0", "[k]"), *sums)) == (0, 0)
+    itself = [("sub.s64", "%rd1", "%rd1", "%rd1")] * 3
+    assert place_in("%rd1", definitions(("ld.param.u64", "%rd1", "[k]"), *itself))[0] == 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_registers_are_what_is_said_whatever_the_numbers_are(seed: int) -> None:
+    """Random sums and products of thread numbers and pointers: a value less what is added is a multiple."""
+    rng = random.Random(seed)
+    lines = [("ld.param.u64", "%r0", "[k]"), ("other", "%r1")]
+    for i in range(2, 14):
+        one, two = (f"%r{rng.randrange(i)}" for _ in range(2))
+        number = str(rng.choice((1, 2, 3, 8, 12, 16)))
+        lines.append(
+            rng.choice(
+                [
+                    ("add.s64", f"%r{i}", one, two),
+                    ("sub.s64", f"%r{i}", one, number),
+                    ("add.s64", f"%r{i}", number, one),
+                    ("mul.lo.s64", f"%r{i}", one, number),
+                    ("mad.lo.s64", f"%r{i}", one, number, two),
+                    ("shl.b64", f"%r{i}", one, str(rng.randrange(6))),
+                    ("mov.b64", f"%r{i}", one),
+                ]
+            )
+        )
+    known = definitions(*lines)
+    for _ in range(20):
+        values = {"%r0": 0, "%r1": rng.randrange(1, 1000)}  # a pointer counts from where it points to
+
+        def value(source: str, of: dict[str, int] = values) -> int:
+            return of[source] if source in of else int(source)
+
+        for name, result, *sources in lines[2:]:
+            first, *rest = map(value, sources)
+            values[result] = OPERATIONS[name](first, *rest)
+        for _, result, *_ in lines[2:]:
+            stride, offset = place_in(result, known)
+            off = values[result] - offset
+            assert off % stride == 0 if stride else off == 0, (result, stride, offset)

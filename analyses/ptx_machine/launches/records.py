@@ -28,37 +28,56 @@ _MOST_DEPTH = 32
 COPIES = frozenset({"mov", "cvta", "cvt"})
 
 
-def place_in(name: str, definitions: Mapping[str, Sequence[Instruction]], depth: int = 0) -> tuple[int, int]:
+Place = tuple[int, int]  # a register is a multiple of, and what is added
+OPEN: Place = (1, 0)
+
+
+def place_in(name: str, definitions: Mapping[str, Sequence[Instruction]]) -> Place:
     """Return of what a register is a multiple, behind a pointer, 1 where that is open, and how much is added."""
-    listed = definitions.get(name, ())
-    if not listed or depth > _MOST_DEPTH:
-        return 1, 0
-    places = [_place(i, definitions, depth + 1) for i in listed]
-    offset = places[0][1]
-    return math.gcd(*(stride for stride, _ in places), *(other - offset for _, other in places)), offset
+    return _Places(definitions).place(name, 0)
 
 
-def _place(i: Instruction, definitions: Mapping[str, Sequence[Instruction]], depth: int) -> tuple[int, int]:
-    sources = i.operands[1:]
-    numbers = [immediate(one) for one in sources]
-    if i.base == "ld":
-        return 0, 0
-    if i.base in COPIES:
-        return place_in(sources[0], definitions, depth)
-    if i.base in {"mul", "mad"} and "hi" not in i.parts:
-        by = next((abs(n) for n in numbers[:2] if n is not None), 1)
-        rest = place_in(sources[2], definitions, depth) if i.base == "mad" and numbers[2] is None else (0, 0)
-        return math.gcd(by, rest[0]), rest[1]
-    if i.base == "shl" and numbers[1] is not None:
-        return 1 << min(numbers[1], _MOST_DEPTH), 0
-    if i.base in {"add", "sub"}:
-        signs = (1, -1 if i.base == "sub" else 1)
-        parts = [
-            (0, n) if n is not None else place_in(one, definitions, depth)
-            for one, n in zip(sources, numbers, strict=True)
-        ]
-        return math.gcd(*(stride for stride, _ in parts)), sum(s * o for s, (_, o) in zip(signs, parts, strict=True))
-    return 1, 0
+@dataclass
+class _Places:
+    """What registers that one is worked out of are multiples of, each found once: texts add registers to themselves."""
+
+    definitions: Mapping[str, Sequence[Instruction]]
+    found: dict[str, Place] = field(default_factory=dict)
+
+    def place(self, name: str, depth: int) -> Place:
+        listed = self.definitions.get(name, ())
+        if not listed or depth > _MOST_DEPTH:
+            return OPEN
+        if name not in self.found:
+            self.found[name] = OPEN  # what it is of itself
+            places = [self.result(i, depth + 1) for i in listed]
+            offset = places[0][1]
+            strides = (stride for stride, _ in places)
+            self.found[name] = math.gcd(*strides, *(other - offset for _, other in places)), offset
+        return self.found[name]
+
+    def result(self, i: Instruction, depth: int) -> Place:
+        sources = i.operands[1:]
+        numbers = [immediate(one) for one in sources]
+        if i.base == "ld":
+            return 0, 0
+        if i.base in COPIES:
+            return self.place(sources[0], depth)
+        if i.base in {"mul", "mad"} and "hi" not in i.parts:
+            by = next((abs(n) for n in numbers[:2] if n is not None), 1)
+            rest = self.place(sources[2], depth) if i.base == "mad" and numbers[2] is None else (0, 0)
+            return math.gcd(by, rest[0]), rest[1]
+        if i.base == "shl" and numbers[1] is not None:
+            return 1 << min(numbers[1], _MOST_DEPTH), 0
+        if i.base in {"add", "sub"}:
+            signs = (1, -1 if i.base == "sub" else 1)
+            parts = [
+                (0, n) if n is not None else self.place(one, depth) for one, n in zip(sources, numbers, strict=True)
+            ]
+            return math.gcd(*(stride for stride, _ in parts)), sum(
+                s * o for s, (_, o) in zip(signs, parts, strict=True)
+            )
+        return OPEN
 
 
 @dataclass
