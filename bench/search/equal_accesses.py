@@ -33,7 +33,8 @@ def equal_accesses(start: Access, laws: Sequence[Law] = MODE_LAWS, *, cuts: bool
         found |= dict.fromkeys(queue, not backwards) if not backwards else {}
         while queue:
             access = queue.pop()
-            for after in (*_forwards(access, laws, known), *_exchanged(access), *(_backwards(access) if backwards else ())):
+            before = _backwards(access) if backwards else ()
+            for after in (*_forwards(access, laws, known), *_exchanged(access), *before):
                 state = _plain(after)
                 if state.modes and state not in found:
                     found[state] = not backwards
