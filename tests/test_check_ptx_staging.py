@@ -183,6 +183,22 @@ def test_what_came_together_is_multiplied_together(apart: int, right: bool) -> N
     assert not found.findings and said is not right, (found.findings, found.unproven)
 
 
+@pytest.mark.parametrize(("apart", "right"), [(0, True), (256, True), (128, False)])
+def test_what_goes_with_a_part_of_a_lies_across_no_other_such(apart: int, right: bool) -> None:
+    """When both are written anew B is 256 bytes at the same place, behind those, or half of these and half behind."""
+    words = "cvt.u64.u32 %d2, %r2; shr.b64 %d2, %d2, 4; or.b64 %d3, %d2, 0x0000001000080000;\n"
+    words += f"add.s64 %d4, %d3, 128; add.s64 %d5, %d4, {apart // 16};\n"
+    end = f"wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n{MET}"
+
+    def round_(b: str) -> str:
+        begin = f"{stored('%r3')}{stored('%r3+2048')}fence.proxy.async.shared::cta;\n{MET}wgmma.fence.sync.aligned;\n"
+        return begin + by_registers("%d3", f"{b}", "0").replace("1, 1, 0;", "1, 1, 0, 0;") + end
+
+    found = checked(words + round_("%d4") + round_("%d5"), 128)
+    said = any("lies across" in one.reason for one in found.unproven)
+    assert not found.findings and said is not right, (found.findings, found.unproven)
+
+
 LOADED = f"""@%p0 mbarrier.init.shared::cta.b64 [%r2+8128], 1;
 @%p0 fence.mbarrier_init.release.cluster;
 {MET}@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2+8128], 512;

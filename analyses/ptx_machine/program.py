@@ -51,6 +51,7 @@ from legalsat.analyses.ptx_machine.machine import (
     Run,
 )
 from legalsat.analyses.ptx_machine.making.build import build
+from legalsat.analyses.ptx_machine.matrix.pairs import Partners
 from legalsat.analyses.ptx_machine.matrix.sums import TensorUse
 from legalsat.analyses.ptx_machine.memory import MOST_RANKS, RANK_BIT, SHARED_BASE, SHARED_BYTES, place_of
 from legalsat.analyses.ptx_machine.shadow import Regions, Shadow
@@ -100,7 +101,7 @@ class Program:
         effective: instructions, by identity, on which what has an effect depends, or that have one.
         firm: registers that more than reads depend on.
         tensor_use: which tensor memory runs have written and read. written_by_line: which shared memory.
-            matrices: what ldmatrix has read.
+            matrices: what ldmatrix has read. partners: what was multiplied with what.
         store_sources: by map of stores of the copy engine, and whether loads have written what they read, a line.
         spread: parameters that stand for words of which more than the first has been read.
         filled: lines at which a run has read what was written. written: shared memory that any run has written.
@@ -154,6 +155,7 @@ class Program:
     tensor_use: TensorUse = field(default_factory=TensorUse)
     written_by_line: Written = field(default_factory=Written)
     matrices: Matrices = field(default_factory=Matrices)
+    partners: Partners = field(default_factory=Partners)
     store_sources: dict[tuple[str, bool], int] = field(default_factory=dict)
     spread: set[str] = field(default_factory=set)
     undefined: set[int] = field(default_factory=set)

@@ -4,11 +4,15 @@ All of an operand may be read all the same, where several accumulators share it.
 goes with one part of B of those that came in the same phase, or were written at the same time. And what came together,
 or was written at the same lines, is read together: a multiplication that reads some of it, and with that what others
 have written, reads over the end of its operand. What threads change where it lies belongs to what came there.
+
+Where boxes bring more than is multiplied, none of this shows that a descriptor is off by some rows. But what a part of
+one operand goes with lies at the same place in each round of a ring, or at quite another one, never across both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +29,31 @@ _BEYOND = "this reads some of what other multiplications into the same sums read
 _ELSE = "as if a descriptor were another one"
 
 
+@dataclass
+class Partners:
+    """What each operand has been multiplied with in all runs, by cells that the program keeps: known by identity.
+
+    Attributes:
+        others: of an operand, A or B, what it has gone with. across: by line, that it lies across another of these.
+    """
+
+    others: dict[tuple[int, int], list[Cells]] = field(default_factory=dict)
+    across: dict[tuple[int, str], None] = field(default_factory=dict)
+    _known: set[tuple[int, int]] = field(default_factory=set)
+
+    def note(self, a: Cells, b: Cells, line: int) -> None:
+        """Note a multiplication."""
+        if (id(a), id(b)) in self._known:
+            return
+        self._known.add((id(a), id(b)))
+        for key, other in (((0, id(a)), b), ((1, id(b)), a)):
+            listed = self.others.setdefault(key, [])
+            if any(len(one) == len(other) and 0 < np.isin(one, other).sum() < len(one) for one in listed):
+                reason = "a part of an operand is multiplied with what lies across a part that goes with it elsewhere"
+                self.across[line, f"{reason}, {_ELSE}"] = None
+            listed.append(other)
+
+
 def check_pair(run: Run, sums: object, operands: Sequence[tuple[object, Read | None]], line: int) -> None:
     """Check A and B of a multiplication into an accumulator.
 
@@ -38,6 +67,9 @@ def check_pair(run: Run, sums: object, operands: Sequence[tuple[object, Read | N
     came = [
         frozenset() if read is None else _sources(run, (sums, n), read[1], line) for n, (_, read) in enumerate(operands)
     ]
+    (_, a), (_, b) = operands
+    if a is not None and b is not None:
+        run.program.partners.note(a[0], b[0], line)
     for n, (_, read) in enumerate(operands):
         word, other = operands[1 - n]
         if read is None or not came[n] or (other is not None and not came[1 - n]):
