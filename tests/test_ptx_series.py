@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ptx_series import ROW, staged
+from test_check_ptx_staging import HEAD, MET, by_registers, stored
 from test_ptx_branches import kernel, only
 
 from legalsat.analyses.ptx.offsets import with_direct_offsets
@@ -69,6 +70,22 @@ def test_series_are_followed_in_fewer_steps() -> None:
         patched.setattr(series, "join_series", lambda *_: None)
         single = only(staged(5))
     assert together.work < single.work
+
+
+@pytest.mark.parametrize("waited", [True, False])
+def test_sums_are_stored_at_once_where_they_are_ready(waited: bool) -> None:
+    wait = "wgmma.wait_group.sync.aligned 0;\n" if waited else ""
+    words = "cvt.u64.u32 %d2, %r2; shr.b64 %d2, %d2, 4; or.b64 %d3, %d2, 0x0000000800080000;\n"
+    begin = f"{stored('%r3')}fence.proxy.async.shared::cta;\n{MET}{words}wgmma.fence.sync.aligned;\n"
+    multiplied = by_registers("{%r20, %r21, %r22, %r23}", "%d3", "0") + "wgmma.commit_group.sync.aligned;\n"
+    stores = "".join(f"st.shared.b32 [%r3+{2048 * (n + 1)}], %f{n};\n" for n in range(3))
+    text = HEAD.format(threads=128) + begin + multiplied + wait + stores + "ret;\n}\n"
+    module = parse(text)
+    program = compile_kernel(module, module.kernels[0])
+    assert [len(one._listed) for one in program.code if isinstance(one, series.Series)] == [3]
+    together, single = each_by_itself(text)
+    assert together == single
+    assert ("sums_not_ready" in {one.kind for one in together.findings}) is not waited
 
 
 def joined(body: str) -> list[int]:
