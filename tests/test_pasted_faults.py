@@ -120,3 +120,16 @@ def test_a_need_below_the_printed_limit_is_not_the_first_cause() -> None:
     )
     first = {need: ls.explain(text.format(need), "rtxpro6000").diagnostics[0].code for need in (87040, 107040)}
     assert first == {87040: "TOOL004", 107040: "SMEM001"}
+
+
+def test_a_kernel_that_fails_by_the_compilers_version_fails_by_the_compiler() -> None:
+    text = "the kernel fails with illegal memory access when built with CUDA Toolkit 13.1, not with 13.0"
+    assert ls.explain(text, "h200").diagnostics[0].code == "TOOL014"
+    of_driver = "the kernel fails when built with CUDA Toolkit 13.1, which requires another driver version"
+    assert "TOOL014" not in {one.code for one in printed(of_driver)}
+
+
+def test_a_report_about_a_compiler_is_told_as_one() -> None:
+    text = "Keywords: {}. The CUDA kernel gives wrong results, 0 instead of 1"
+    assert "TOOL014" in {one.code for one in printed(text.format("wrong-code"))}
+    assert "TOOL014" not in {one.code for one in printed(text.format("results"))}

@@ -91,3 +91,25 @@ def test_garbled_and_endless_code_is_read_in_bounded_time(garbled: str) -> None:
     begin = time.perf_counter()
     assert found_in(f"s_a[tid] = 0; {garbled} s_a[tid] = s_a[tid + 1];" * 3) is not None
     assert time.perf_counter() - begin < 5
+
+
+@pytest.mark.parametrize(
+    ("between", "threads", "codes"),
+    [
+        ("", 32, ["PIPE009"]),
+        ("value = other(value);", 32, ["PIPE009"]),
+        ("value = __shfl_xor_sync(full, value, 1);", 32, []),
+        ("value = __shfl_xor_sync(full, value, 1);", 64, ["PIPE009"]),
+    ],
+)
+def test_lanes_of_one_warp_meet_where_they_exchange_values(between: str, threads: int, codes: list[str]) -> None:
+    code = (
+        f"__shared__ float part[64];\nif (threadIdx.x < {threads}) part[threadIdx.x] = value;\n{between}\n"
+        f"if (threadIdx.x < {threads}) total = part[31 - threadIdx.x];\n"
+    )
+    assert found_in(code) == codes
+
+
+def test_a_pointer_that_is_declared_is_no_write() -> None:
+    code = "__shared__ float part[64];\n{}float *part = base + 64;\nx = part[tid + 1];\n"
+    assert found_in(code.replace("{}", "")) == []

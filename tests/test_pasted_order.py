@@ -142,3 +142,24 @@ def test_garbled_code_is_read_in_bounded_time(text: str) -> None:
 )
 def test_what_libraries_expect_and_barriers_that_begin_anew_are_in_order(right: str) -> None:
     assert not found(f"{SAID}{right}")
+
+
+@pytest.mark.parametrize(("between", "codes"), [("", ["PIPE009"]), ("def store(full_a):\n", [])])
+def test_a_product_is_late_for_waits_of_its_own_function_alone(between: str, codes: list[str]) -> None:
+    lines = f"def load(full_b):\n  barrier_wait(full_b)\n  async_dot(one, other)\n{between}  barrier_wait(full_a)\n"
+    assert [one.code for one in explain_order(SAID + lines, target("h200"))] == codes
+
+
+@pytest.mark.parametrize(
+    ("arrives", "codes"),
+    [
+        ("mbarrier_arrive(&bar)", ["PIPE006"]),
+        ("full_bar.arrive()", ["PIPE006"]),
+        ("full_bar[0].arrive(8192)", []),
+        ("arrive_bar_tx(&bar, 8192)", []),
+        ("arrive(&bar, num_bytes=8192)", []),
+    ],
+)
+def test_bytes_are_expected_under_other_names(arrives: str, codes: list[str]) -> None:
+    kernel = KERNELS["copies whose bytes nobody expects"].wrong.replace("mbarrier_arrive(&bar)", arrives)
+    assert [one.code for one in explain_order(SAID + kernel, target("h200"))] == codes

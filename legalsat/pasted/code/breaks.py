@@ -15,10 +15,12 @@ from legalsat.pasted.code.constants import explain_constants
 from legalsat.pasted.code.elected import explain_elected
 from legalsat.pasted.code.expressions import Followed
 from legalsat.pasted.code.hazards import explain_hazards
+from legalsat.pasted.code.lanes import explain_lanes
 from legalsat.pasted.code.launches import launched
 from legalsat.pasted.code.layouts import tensors_of_maps
 from legalsat.pasted.code.order import explain_order
 from legalsat.pasted.code.stages import explain_stages
+from legalsat.pasted.code.unwritten import explain_unwritten
 from legalsat.pasted.code.uses import Judged, judged_uses, of_map
 from legalsat.pasted.code.waits import explain_waits
 from legalsat.pasted.extents import explain_extents
@@ -43,7 +45,12 @@ _CONSTANTS = "numbers in the code"
 _STAGES = "tiles of a pipelined loop"
 _ORDER = "the order of what the code does"
 _HAZARDS = "what threads of a block share"
-_ONLY_WHERE_FOUND = ("a barrier of a block", _WAITS, _STAGES, _ELECTED, _CONSTANTS, _ORDER, _HAZARDS)
+_UNWRITTEN = "what no thread writes"
+_LANES = "the lanes of a warp"
+_ONLY_WHERE_FOUND = (
+    "a barrier of a block",
+    *(_WAITS, _STAGES, _ELECTED, _CONSTANTS, _ORDER, _HAZARDS, _UNWRITTEN, _LANES),
+)
 _FOLLOWED = "the text's code was followed and not run"
 
 
@@ -107,6 +114,8 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
         ]
     judged += [Judged(_ORDER, tuple(explain_order(pasted.text, target)))]
     judged += [Judged(_HAZARDS, tuple(explain_hazards(pasted.text, target)))]
+    judged += [Judged(_UNWRITTEN, tuple(explain_unwritten(pasted.text, target)))]
+    judged += [Judged(_LANES, tuple(explain_lanes(pasted.text, target)))]
     judged += launched(pasted.text, target, failed=failed)
     judged = [one for one in judged if one.found or one.said not in _ONLY_WHERE_FOUND]
     broken = {found.code: found for one in reversed(judged) for found in reversed(one.found)}

@@ -34,6 +34,16 @@ _NAMED = re.compile(
 _MEETS = re.compile(
     r"__sync|\bbar(?:rier)?[._]\w*sync|\bsync(?:_?threads|warp)?\(|[.:]sync\(|barrier\w*\(|Barrier\(|\bwait\w*\(|^\s*\.\.\."
 )
+# Lanes of a warp meet where they exchange values: what one warp alone has done before, its lanes have done.
+_LANES_MEET = re.compile(
+    r"\b_{0,2}(?:shfl|reduce)\w{0,12}_sync|\b\w{0,20}warp_?(?:\w{1,20}_)?(?:reduce|sum|max|min)\w{0,12}\(",
+    re.IGNORECASE,
+)
+_ONE_WARP = re.compile(
+    r"warp\w{0,12}==\d|(?:tid|threadIdx\.x)<(?:32\b|\w{0,12}warp_?size|\w{0,12}warps\w{0,12})|"
+    r"(?:lane|tid|threadIdx\.x)\w{0,8}\s?<\s?\w{0,12}warps\w{0,12}\s{0,20}\?",
+    re.IGNORECASE,
+)
 _THREAD = r"(?:tid|threadIdx\.[xyz]|lane(?:_?id)?|tx|ty|lid|ltid|local_?id)"
 _BY_THREAD = re.compile(rf"(?<![\w.])(?P<name>[A-Za-z_]\w*)\s?\[\s*{_THREAD}\s*\]\s*=(?!=)")
 _INITIAL = re.compile(r"\{\s*\}|=\s*\{[^{};]{0,200}\}")  # braces of values
@@ -74,6 +84,10 @@ class _Access:
         if self.index == other.index:  # each thread's own word, or one word of all
             return not mine and self.chosen != other.chosen
         return bool(mine | others)
+
+    def is_of_one_warp(self) -> bool:
+        """Whether only threads of one warp do it."""
+        return _ONE_WARP.search(self.chosen) is not None or _ONE_WARP.search(self.statement) is not None
 
     def is_apart(self, other: _Access) -> bool:
         """Whether its index is another function of the thread, not one with other numbers."""
@@ -175,13 +189,16 @@ def _hazards(name: str, blocks: _Block) -> Iterator[tuple[str, str, str, str]]:
         rf"(?P<atomic>\batomic\w+\(\s*&?\s*)?(?<![\w.]){re.escape(name)}\b(?P<index>(?:\s?\[[^\[\]]*(?:\[[^\]]*\])?[^\[\]]*\])*)"
         r"\s*(?P<sets>(?P<both>[-+*/|&^]|<<|>>)?=(?!=)|\+\+|--)?(?P<call>\s*(?:,|\)))?"
     )
-    declared = re.compile(rf"__shared__[^;]*\b{re.escape(name)}\b")
+    declared = re.compile(rf"__shared__[^;]*\b{re.escape(name)}\b|\w ?\*(?: ?const)? ?{re.escape(name)} ?=")
     reads: list[_Access] = []
     writes: list[_Access] = []
     for words, chosen in _flat(blocks, 0):
         if _MEETS.search(words):
             reads, writes = [], []
             continue
+        if _LANES_MEET.search(words):
+            reads = [one for one in reads if not one.is_of_one_warp()]
+            writes = [one for one in writes if not one.is_of_one_warp()]
         if name not in words or declared.search(words) or _NO_CODE.search(words):
             continue
         new_reads: list[_Access] = []

@@ -92,7 +92,12 @@ _WRITES = re.compile(
     r"st\.shared|stmatrix|st_shared|\b(?:s(?:m|mem|hared|hmem|h)_?\w{0,40}|\w{1,40}_smem|sm?[A-Z]\w{0,8})(?:\[[^\n;]{1,80}\])?\[[^\n;]{1,80}\]\s?=[^=]|"
     r"local_store|r2s"
 )
-_PIPELINES = re.compile(r"producer_acquire|\bPipelineTma\w*|\btx_count\b|acquire_and_advance")
+# Pipelines that expect the bytes themselves, and barriers that are handed a number of them under any other name.
+_PIPELINES = re.compile(
+    r"producer_acquire|\bPipelineTma\w*|\btx_count\b|acquire_and_advance|\bnum_bytes ?=|\b\w{0,12}bar\w{0,12}_tx\(|"
+    r"full\w{0,16}(?:\[[^\]]{0,40}\])?\.arrive\(\s{0,80}[^\s)]"
+)
+_FUNCTION = re.compile(r"^\s*(?:async )?def \w|__(?:device|global|host)__|\bfn \w+[(<]")
 _BARRIER = re.compile(  # that is initialised
     r"init\w{0,24}\(\s?&?\s?(?P<given>[A-Za-z_]\w*)|(?P<own>[A-Za-z_]\w*)(?:\[[^\]]{0,24}\])?(?:\.|->)init\("
 )
@@ -101,12 +106,13 @@ _MATRIX_UNIT = re.compile(r"\bwgmma\b|tcgen05[._]mma|warpgroup_mma\(")
 
 
 class Event(NamedTuple):
-    """One event: its kind, the line that it stands in, that line's words, and the loops around it by their lines."""
+    """One event: its kind, the line that it stands in, its words, the loops around it by their lines, its function."""
 
     kind: str
     line: int
     words: str
     loops: tuple[int, ...]
+    function: int = 0
 
 
 def explain_order(text: str, target: Target) -> Iterator[Diagnostic]:
@@ -132,9 +138,10 @@ def explain_order(text: str, target: Target) -> Iterator[Diagnostic]:
 def events_of(text: str) -> Iterator[Event]:
     """Yield the events of a text's lines in their order, each with the loops that it stands in."""
     loops: list[tuple[int, int, int]] = []  # line, indentation, depth of braces inside
-    depth = 0
+    depth = functions = 0
     for number, raw in enumerate(text.split("\n")[:MOST_LINES]):
         line = _COMMENT.sub("", raw[:LONGEST_LINE])
+        functions += _FUNCTION.search(line) is not None
         if not line.strip() or _NO_CODE.match(line):
             continue
         margin = len(line) - len(line.lstrip())
@@ -149,7 +156,7 @@ def events_of(text: str) -> Iterator[Event]:
                 loops.append((number, margin, depth + 1 if "{" in line else 0))
             kind = next((name for name, pattern in _EVENTS if pattern.search(statement)), None)
             if kind is not None:
-                yield Event(kind, number, statement, tuple(one[0] for one in loops))
+                yield Event(kind, number, statement, tuple(one[0] for one in loops), functions)
         depth += line.count("{") - line.count("}")
 
 
@@ -216,8 +223,11 @@ def _waited_late(events: Sequence[Event]) -> Iterator[_Found]:
     for at, product in enumerate(events):
         if product.kind != "mma":
             continue
-        before = [one for one in events[:at] if one.kind == "wait"]
-        after = [one for one in events[at + 1 :] if one.kind == "wait" and one.loops == product.loops]
+        before, following = (
+            [one for one in some if one.kind == "wait" and one.function == product.function]
+            for some in (events[:at], events[at + 1 :])
+        )
+        after = [one for one in following if one.loops == product.loops]
         names = set(re.findall(r"(?:data|s|smem|tile|buf)_?([ab])\b", product.words, re.IGNORECASE))
         waited = {name.lower() for one in before for name in re.findall(r"_([ab])\b", one.words, re.IGNORECASE)}
         late = [one for one in after if re.search(r"full\w*_?[ab]?\b", one.words, re.IGNORECASE)]

@@ -51,6 +51,14 @@ FAULT_CHECKS = (
         _FAILING,
     ),
     Sentence(
+        "a report about a compiler",
+        r"\b(?:ice-on-(?:in)?valid-code|wrong-code)\b",
+        "TOOL014",
+        "the report is about what the compiler makes of valid code, which its own version decides",
+        _FAILING,
+        "warning",
+    ),
+    Sentence(
         "ptxas",
         r"(?P<stores>[1-9]\d{0,8}) bytes spill stores, (?P<loads>\d{1,9}) bytes spill loads",
         "TOOL015",
@@ -115,6 +123,19 @@ FAULT_CHECKS = (
 )
 # Lines of any program that name one of them.
 FAULT_CAUSES = (
+    Cause(
+        "TOOL014",
+        r"\b(?:nvcc|ptxas|cicc|nvrtc|cuda toolkit|triton|tilelang|llvm|hipcc|module|compil\w+)\b",
+        r"compilation order|order of compil\w+|"
+        r"(?:fail|error|wrong|crash|hang|break|illegal)\w* .{0,60}\bwhen (?:built|compiled) with (?:the )?"
+        r"(?:cuda toolkit|nvcc|ptxas|triton|llvm|tilelang)\b[\w .]{0,12}\d|"
+        r"\bwhen (?:built|compiled|building|compiling) with (?:the )?(?:cuda toolkit|nvcc|ptxas|triton|llvm|tilelang)"
+        r"\b[\w .]{0,12}\d.{0,60}(?:fail|error|wrong|crash|hang|break|illegal)",
+        "whether the kernel fails depends on the compiler's version or on what was compiled before, so the fault is "
+        "the compiler's",
+        _FAILING,
+        unless=r"driver version|requires? |at least",
+    ),
     Cause(
         "TOOL018",
         r"warp[ _]?size|wave(?:front)?[ _]?(?:size|32|64)|wavefronts?\b|warps? of (?:32|64)",

@@ -159,7 +159,8 @@ PROTOCOL_CAUSES = (
         "TOOL016",
         r"\b(?:torch|at|jnp|np|cp|cupy)(?:\.|::)empty(?:_strided|_like)?\b|\bempty_strided\b|"
         r"\buninitiali[sz]ed (?:mem|buf)",
-        r"\bpad|\btails?\b|more (?:rows|columns|elements)|only (?:writes?|fills?|the)|\binactive|\bgarbage|\bfull\b|"
+        r"\bpad|\btails?\b|more (?:rows|columns|elements)|only (?:writes?|fills?|the)|writes? .{0,80}\bonly\b|"
+        r"\binactive|\bgarbage|\bfull\b|"
         r"(?:never|not) (?:written|zeroed|cleared|initiali)",
         "a buffer that is allocated without zeros is not written whole before it is read",
         "write or clear all that is read: rows and columns of padding, tails, what inactive rows leave",
