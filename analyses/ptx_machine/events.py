@@ -18,6 +18,7 @@ from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.alu import FULL, Value, lane_values, signed
 from legalsat.analyses.ptx_machine.guards import active, guard_of
 from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine.making.series import Series
 from legalsat.analyses.ptx_machine.matrix.tcgen05 import KIND_BITS, committed_to
 from legalsat.analyses.ptx_machine.matrix.wgmma import BITS
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
@@ -82,7 +83,9 @@ class Recorder:
         for at, i in zip(places, program.chosen, strict=True):
             seen = _seen(program, i)
             if seen is not None:
-                program.code[at] = self._recording(program.code[at], seen, program, i)
+                inner = program.code[at]
+                inner = inner.inner if isinstance(inner, Series) else inner  # each access is an event of its own
+                program.code[at] = self._recording(inner, seen, program, i)
 
     def clear(self) -> None:
         """Forget what was recorded."""

@@ -81,12 +81,12 @@ class Series:
 
     Args:
         listed: the accesses.
-        inner: what the first one does by itself.
+        inner: what the first one does by itself, which recorders of events want of each.
         stores: whether they are stores.
     """
 
     def __init__(self, listed: Sequence[_One], inner: Operation, *, stores: bool) -> None:
-        self._listed, self._inner, self._stores = listed, inner, stores
+        self._listed, self.inner, self._stores = listed, inner, stores
         self._bases = sorted({one.base for one in listed})
         self._sums = sorted(frozenset[str]().union(*(one.sums for one in listed)))
         self._fetched = sorted(frozenset[str]().union(*(one.fetched for one in listed)))
@@ -95,13 +95,13 @@ class Series:
     def __call__(self, run: Run, warp: Warp, part: Part) -> int | None:
         """Record all accesses and go past them, or make the first one."""
         if (warp.sums or warp.fetches) and not self._are_ready(warp):
-            return self._inner(run, warp, part)
+            return self.inner(run, warp, part)
         reached = self._reached(run, part)
         if reached is None or not self._in_own_memory(run, warp, reached):
-            return self._inner(run, warp, part)
+            return self.inner(run, warp, part)
         reached.settle(run.order)
         if not (self._stored if self._stores else self._loaded)(run, warp, part, reached):
-            return self._inner(run, warp, part)
+            return self.inner(run, warp, part)
         worker = warp.worker
         worker.turns.work()
         if run.order.traced:
