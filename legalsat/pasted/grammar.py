@@ -25,9 +25,7 @@ _LOGGED = re.compile(
     r"^[ \t]*(?:(?:\[(?:rank|default|R)\d{1,5}\]:|\(\w{1,40} pid=\d{1,9}(?:, ip=[\d.]{1,15})?\)|"
     r"\[?(?:\d{4}-)?(?:\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d{1,6})?Z?\]?|"
     r"[EWIFV]\d{4} \d\d:\d\d:\d\d\.\d{1,6} +\d{1,9} [\w./-]{1,200}:\d{1,6}\]|\[\d{1,4}/\d{1,4}\](?= )|"
-    r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)(?= \[?\d\d[-:])|"
-    r"(?P<bar>[|-])[ \t]*(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)[ \t]*(?P=bar)|"
-    r"\[[\w./-]{1,200}\.(?:py|cpp|cc):\d{1,6}\])[ \t]*)+"
+    r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)(?= \[?\d\d[-:])|\[[\w./-]{1,200}\.(?:py|cpp|cc):\d{1,6}\])[ \t]*)+"
 )
 _ESCAPED = re.compile(r"\\[nrt]")  # as logs print the text of an exception
 

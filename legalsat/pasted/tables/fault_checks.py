@@ -51,14 +51,6 @@ FAULT_CHECKS = (
         _FAILING,
     ),
     Sentence(
-        "a report about a compiler",
-        r"\b(?:ice-on-(?:in)?valid-code|wrong-code)\b",
-        "TOOL014",
-        "the report is about what the compiler makes of valid code, which its own version decides",
-        _FAILING,
-        "warning",
-    ),
-    Sentence(
         "ptxas",
         r"(?P<stores>[1-9]\d{0,8}) bytes spill stores, (?P<loads>\d{1,9}) bytes spill loads",
         "TOOL015",
