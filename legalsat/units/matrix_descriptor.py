@@ -23,7 +23,7 @@ _CODES = {
     "wgmma": {"none": 0, "128B": 1, "64B": 2, "32B": 3},
     "tcgen05": {"none": 0, "128B_atom_32B": 1, "128B": 2, "64B": 4, "32B": 6},
 }
-_SWIZZLE_BIT = {"wgmma": 62, "tcgen05": 61}
+SWIZZLE_BIT = {"wgmma": 62, "tcgen05": 61}
 _FIELDS = 0x000E_3FFF_3FFF_3FFF  # base offset, SBO, LBO, start
 _VERSION_BIT, _VERSIONS = 46, {"wgmma": 0, "tcgen05": 1}  # three bits, which tell the units' words apart
 _VERSION_BITS = 7 << _VERSION_BIT
@@ -73,7 +73,7 @@ class MatrixDescriptor:
             | self.leading >> 4 << 16
             | self.stride >> 4 << 32
             | self.base_offset << 49
-            | _CODES[self.unit][self.swizzle] << _SWIZZLE_BIT[self.unit]
+            | _CODES[self.unit][self.swizzle] << SWIZZLE_BIT[self.unit]
         )
 
     @classmethod
@@ -86,8 +86,8 @@ class MatrixDescriptor:
         """
         codes = _CODES[one_of(unit, "unit", UNITS)]
         bits = integer(word, "word of a matrix descriptor", low=0, high=2**64 - 1)
-        code = bits >> _SWIZZLE_BIT[unit]
-        rest = bits & ~_FIELDS & (1 << _SWIZZLE_BIT[unit]) - 1
+        code = bits >> SWIZZLE_BIT[unit]
+        rest = bits & ~_FIELDS & (1 << SWIZZLE_BIT[unit]) - 1
         if rest != _FIXED[unit]:
             raise InvalidInput(
                 f"word {bits:#018x} has bits {rest:#x} outside its fields, where {unit} wants {_FIXED[unit]:#x}; "
@@ -176,7 +176,7 @@ class MatrixWord:
     @property
     def swizzle_code(self) -> int:
         """The swizzle's field: bits 62 and 63 of wgmma, 61 to 63 of tcgen05."""
-        return self.word >> _SWIZZLE_BIT[self.unit]
+        return self.word >> SWIZZLE_BIT[self.unit]
 
     @property
     def swizzle(self) -> str:
@@ -197,7 +197,7 @@ class MatrixWord:
     def reserved(self) -> tuple[int, ...]:
         """The bits that are set and that the unit keeps 0, lowest first."""
         known = _FIELDS | _VERSION_BITS | (_ABSOLUTE if self.unit == "tcgen05" else 0)
-        rest = self.word & ~known & (1 << _SWIZZLE_BIT[self.unit]) - 1
+        rest = self.word & ~known & (1 << SWIZZLE_BIT[self.unit]) - 1
         return tuple(bit for bit in range(64) if rest >> bit & 1)
 
     @property
@@ -205,7 +205,7 @@ class MatrixWord:
         """What its fields say, other bits left out of account; None where the swizzle's code names none."""
         if not self.swizzle:
             return None
-        high = self.swizzle_code << _SWIZZLE_BIT[self.unit]
+        high = self.swizzle_code << SWIZZLE_BIT[self.unit]
         return MatrixDescriptor.from_word(self.unit, self.word & _FIELDS | _FIXED[self.unit] | high)
 
     def __str__(self) -> str:

@@ -39,6 +39,7 @@ _BRANCH = re.compile(
     r"|(?P<early>[Ee]arly[- ]return)"
 )
 _OF_BLOCKS = re.compile(r"__syncthreads\(\)|\bbar\.sync 0\b|barrier\.sync(?:\.aligned)? 0\b|cuda\.syncthreads\(\)")
+_BLOCKS = "a barrier of a block"
 _WAITS = "waits for barriers in a loop"
 _ELECTED = "what one thread executes"
 _CONSTANTS = "numbers in the code"
@@ -47,10 +48,7 @@ _ORDER = "the order of what the code does"
 _HAZARDS = "what threads of a block share"
 _UNWRITTEN = "what no thread writes"
 _LANES = "the lanes of a warp"
-_ONLY_WHERE_FOUND = (
-    "a barrier of a block",
-    *(_WAITS, _STAGES, _ELECTED, _CONSTANTS, _ORDER, _HAZARDS, _UNWRITTEN, _LANES),
-)
+_ONLY_WHERE_FOUND = {_BLOCKS, _WAITS, _ELECTED, _CONSTANTS, _STAGES, _ORDER, _HAZARDS, _UNWRITTEN, _LANES}
 _FOLLOWED = "the text's code was followed and not run"
 
 
@@ -103,7 +101,7 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
     """
     target = pasted.target
     judged = list(judged_uses(followed.calls, target, failed=failed))
-    judged += [Judged("a barrier of a block", tuple(_branches(pasted.text)))]
+    judged += [Judged(_BLOCKS, tuple(_branches(pasted.text)))]
     judged += [Judged(_WAITS, tuple(explain_waits(pasted.text)))]
     judged += [Judged(_ELECTED, tuple(explain_elected(pasted.text, target)))]
     judged += [Judged(_CONSTANTS, tuple(explain_constants(pasted.text, target)))]

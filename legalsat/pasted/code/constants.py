@@ -22,7 +22,7 @@ from legalsat.pasted.sentences import RULE_OF
 from legalsat.rule import require
 from legalsat.rules import judge
 from legalsat.targets import Target
-from legalsat.units.matrix_descriptor import PERIODS, MatrixWord
+from legalsat.units.matrix_descriptor import PERIODS, SWIZZLE_BIT, MatrixWord
 from legalsat.units.tcgen05_sites import KernelGroups
 
 MOST_FOUND = 64
@@ -118,7 +118,7 @@ def _swizzles_apart(text: str, target: Target) -> Iterator[Diagnostic]:
         return
     shift, code = next(iter(written))
     if shift is None:  # CUTLASS's own field, whose enumerators are the unit's codes
-        shift = 61 if unit == "tcgen05" else 62
+        shift = SWIZZLE_BIT[unit]
     if code << shift >= 1 << 64:
         return
     word = MatrixWord(unit, code << shift)
@@ -127,7 +127,7 @@ def _swizzles_apart(text: str, target: Target) -> Iterator[Diagnostic]:
     elif word.swizzle != (mode := modes.pop()):
         yield from (one for one in judge(word, target) if one.code == "MDESC008")
         message = "the matrix descriptor names {told} as code writes it, and the tensor map swizzles by {mode}"
-        help_ = f"write code {word.swizzle_codes[mode]} from bit {61 if unit == 'tcgen05' else 62} of the word on"
+        help_ = f"write code {word.swizzle_codes[mode]} from bit {SWIZZLE_BIT[unit]} of the word on"
         told = "no swizzle" if word.swizzle == "none" else f"swizzle {word.swizzle}"
         refused = require(False, message, help=help_, told=told, mode=mode)
         yield RULE_OF["MDESC003"].diagnostic(refused, "the code's descriptor and the code's map")
