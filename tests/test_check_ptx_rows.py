@@ -47,6 +47,7 @@ ld.param.u32 %r7, [n];
 mov.u32 %r8, 0;
 setp.ge.s32 %p2, %r8, %r7;
 @%p2 bra END;
+mov.b32 %f0, 0; mov.b32 %f1, 0; mov.b32 %f2, 0; mov.b32 %f3, 0;
 ROUND:
 st.shared.v4.b32 [%r5], {{%r6,%r6,%r6,%r6}};
 {fence}

@@ -24,7 +24,7 @@ class Brought:
 
     parts: dict[tuple[int, int], NDArray[np.bool_]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
-    known: dict[object, Cells] = field(default_factory=dict)
+    known: dict[tuple[int, int, int, object], Cells] = field(default_factory=dict)
 
     def note_read(self, line: int, begin: int, end: int, cells: Cells) -> None:
         """Note a read of what a line has brought to cells from one on, to before another one."""

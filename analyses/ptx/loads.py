@@ -185,7 +185,7 @@ class Written:
             self.taken |= lines if by_unit else lines & self.matrices
             self.sent |= lines if sent else set()
 
-    def unread(self, cells: int, granule: int) -> Open:
+    def unread(self, cells: int, granule: int, together: Mapping[int, int]) -> Open:
         """Return what speaks against lines of which units read some, and nobody the rest.
 
         What nobody reads at all tells nothing: compilers write rows that no result needs.
@@ -193,6 +193,7 @@ class Written:
         Args:
             cells: how many there are.
             granule: bytes of each.
+            together: by line that writes, the stretch of code that it is in.
         """
         found: Open = {}
         for line in self.taken:
@@ -200,7 +201,8 @@ class Written:
             if first >= 0:
                 where = in_words(first * granule)
                 found[line, f"nobody reads shared byte {where} that this writes, {MISPLACED}"] = None
-        return found | self._never_sent(cells) | self._cut_short() | self.fragments.left_out(self.made, cells, granule)
+        left_out = self.fragments.left_out(self.made, self.read.keys(), together, cells, granule)
+        return found | self._never_sent(cells) | self._cut_short() | left_out
 
     def _never_sent(self, cells: int) -> Open:
         """Return what speaks against lines of which nobody reads anything, though stores read what is written there.

@@ -15,7 +15,7 @@ import numpy as np
 
 from legalsat.analyses.ptx.clocks import Clock, Clocks, Worker
 from legalsat.analyses.ptx.contract import Order
-from legalsat.analyses.ptx.contract_barriers import Barrier, Barriers
+from legalsat.analyses.ptx.contract_barriers import Barriers
 from legalsat.analyses.ptx.contract_maps import Maps
 from legalsat.analyses.ptx.findings import ARRIVAL, Undecided
 from legalsat.analyses.ptx_machine.alu import LANES, Value
@@ -23,6 +23,7 @@ from legalsat.analyses.ptx_machine.launches.fan import joined, of_first
 from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BASE, SHARED_BYTES
 from legalsat.analyses.ptx_machine.periods import Periods
 from legalsat.analyses.ptx_machine.shadow import Shadow
+from legalsat.analyses.ptx_machine.waits import Meeting, Wait
 from legalsat.analyses.ptx_machine.words import Words
 
 # Fake addresses: what the n-th parameter points to, or the m-th byte of it; and the parameters themselves, for maps.
@@ -38,36 +39,14 @@ Operation: TypeAlias = Callable[["Run", "Warp", "Part"], int | None]
 
 
 @dataclass(slots=True)
-class Wait:
-    """What lanes wait for: the end of a phase, or so many groups of the warps of a warpgroup, or a meeting.
-
-    Without any of these they wait until no other warp can go on; `apart`: until launches that are run together part.
-    """
-
-    number: int = 0
-    barrier: Barrier | None = None
-    warps: list[Warp] | None = None
-    meeting: Meeting | None = None
-    apart: bool = False
-
-    def over(self, run: Run) -> bool:
-        """Has it come?"""
-        if self.barrier is not None:
-            return self.barrier.phase > self.number
-        if self.meeting is not None:
-            return self.meeting.over
-        if self.warps is not None:
-            return all(other.groups["wgmma"] >= self.number for other in self.warps)
-        return not self.apart and self.number not in run.patient
-
-
-@dataclass(slots=True)
 class Part:
     """Lanes of a warp that are at one place.
 
     Attributes:
         blocked: what it waits for, None if it may go on. parked: it waits for the warp's other lanes.
         seen: it has looked for others at the label where it is.
+        in_vain: it has looked whether a phase has ended, and it has not while others could go on.
+        looks: how many looks at phases have failed one after the other.
     """
 
     pc: int
@@ -77,6 +56,8 @@ class Part:
     parked: bool = False
     seen: bool = False
     gathers: bool | None = None
+    in_vain: bool = False
+    looks: int = 0
 
 
 @dataclass(slots=True)
@@ -91,6 +72,7 @@ class Warp:
         fenced_tensor: what it knew at its last fence of tcgen05 after a barrier. rested: turns and trail when it has
             last let others go on.
         group: the number of its warpgroup in the cluster, that no other has.
+        results: by the first register of sums, what became of them, see `matrix.results`.
         fetches: which tcgen05.ld wrote registers last, and how many are `fetched`, waited for.
         fragments: by stretch of ldmatrix, the number of what it has read there last.
         stores: of each lane, accesses of stores in closed groups, those of the open one, and how many are waited for.
@@ -106,6 +88,7 @@ class Warp:
     open: dict[str, bool] = field(default_factory=lambda: {"wgmma": False, "cp.async": False})
     retired: dict[str, int] = field(default_factory=lambda: {"wgmma": 0, "cp.async": 0})
     sums: dict[str, int] = field(default_factory=dict)
+    results: dict[str, int] = field(default_factory=dict)
     fetches: dict[str, int] = field(default_factory=dict)
     fetched: int = 0
     wgmma_fenced: bool = False
@@ -136,18 +119,6 @@ class LaneStores:
     lines: dict[int, int] = field(default_factory=dict)
 
 
-@dataclass
-class Meeting:
-    """Warps that have come to a barrier of the block, or of the cluster; `relaxed`: what they knew by CTA."""
-
-    relaxed: list[tuple[int, Clock]] = field(default_factory=list)
-    arrivals: list[tuple[Warp, Any]] = field(default_factory=list)
-    threads: int = 0
-    over: bool = False
-    wanted: int = 0
-    line: int = 0
-
-
 def warpgroups(warps: list[Warp]) -> dict[int, list[Warp]]:
     """Return the warps of each warpgroup by its number; they do not know each other, as cycles are dear to find."""
     found: dict[int, list[Warp]] = {}
@@ -169,7 +140,8 @@ class Run(Words):
         steps: after how many instructions it is given up.
         periods: what compares states at the heads of loops; the run ends when all have been seen to repeat.
         backwards: the last warp goes first, and each first look at a phase fails, so that who does not look again has
-            not waited. What a store of unknown size reads is what has been written by then.
+            not waited; else some see it ended if it may have been. What a store of unknown size reads is what has been
+            written by then.
         measures: it notes how large boxes can be.
     """
 
@@ -338,7 +310,7 @@ class Run(Words):
                 continue
             if self.apart:
                 return
-            if not self.idle and not self.spinning and not self._part_ways():
+            if not self.idle and not self.spinning and not self._part_ways() and not self._look_in_vain():
                 self._stuck()
                 return
             self.idle.clear()
@@ -353,6 +325,15 @@ class Run(Words):
         for part in found:
             part.gathers = False
         return bool(found)
+
+    def _look_in_vain(self) -> bool:
+        """Let lanes go on that only look whether a phase has ended, and that it has not; return whether some do."""
+        looking = [
+            part for warp in self.warps for part in warp.parts if part.blocked is not None and part.blocked.looks
+        ]
+        for part in looking:
+            part.blocked, part.in_vain = None, True
+        return bool(looking)
 
     def _advance(self, warp: Warp) -> bool:  # noqa: PLR0912 - one frame, since it is what takes the time
         code, moved, ways, jumps = self.code, False, self.ways, 0

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from legalsat.analyses.ptx.bounds import Bounds
+from legalsat.analyses.ptx.brought import Open
 from legalsat.analyses.ptx.compound import with_plain_comparisons
 from legalsat.analyses.ptx.findings import Undecided
-from legalsat.analyses.ptx.fragments import stretches_of
+from legalsat.analyses.ptx.fragments import stretches_of, written_together
 from legalsat.analyses.ptx.halves import with_direct_halves
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
 from legalsat.analyses.ptx.loads import Stores, Written
@@ -84,7 +85,7 @@ class Program:
         shared_end: where the last of these ends; where shared memory does if a launch decides how much there is.
         steering: parameters and special registers that what is kept depends on.
         headers: places that a loop comes back to.
-        sums, fetched: registers that wgmma and tcgen05.ld write.
+        sums, fetched: registers that wgmma and tcgen05.ld write. firsts: the first one of the sums of each wgmma.
         traced: are coordinates, and addresses in global memory, followed too? told: and numbers that lie there?
         words: does what is stored in shared memory steer anything?
         flows: lines of stores, and of loads of what they stored.
@@ -132,6 +133,7 @@ class Program:
     headers: set[int] = field(default_factory=set)
     wait_slots: dict[int, tuple[int, int]] = field(default_factory=dict)
     sums: frozenset[str] = frozenset()
+    firsts: frozenset[str] = frozenset()
     fetched: frozenset[str] = frozenset()
     needed: set[str] = field(default_factory=set)
     traced: bool = False
@@ -225,6 +227,11 @@ class Program:
         """The stretch of each ldmatrix, by identity."""
         return stretches_of(self.kernel)
 
+    def left_unread(self) -> Open:
+        """Return what speaks against lines of which some is written to shared memory, or read twice, in vain."""
+        together = written_together(self.kernel)
+        return self.written_by_line.unread(self.shared_regions.cells, self.granule, together)
+
     @cached_property
     def edits_maps(self) -> bool:
         """Does the kernel edit tensor maps, or acquire those that others edit?"""
@@ -283,7 +290,7 @@ class Program:
         """Return the place of a source of so many bits; negative constants become bits."""
         number = immediate(operand)
         if number is not None:
-            return self._constant_slot(number & ((1 << bits) - 1 if bits > 1 else FULL * (number & 1)))
+            return self._constant_slot(number & (1 << bits) - 1 if bits > 1 else FULL * (number & 1))
         return self.slot(operand, line)
 
     def _constant_slot(self, value: int) -> int:

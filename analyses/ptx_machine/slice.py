@@ -15,6 +15,7 @@ from legalsat.analyses.ptx_machine.alu import arithmetic, compare
 from legalsat.analyses.ptx_machine.branches import fails, is_harmless
 from legalsat.analyses.ptx_machine.flow import Control, is_choice
 from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
+from legalsat.analyses.ptx_machine.matrix import results
 from legalsat.analyses.ptx_machine.order import BRANCHES
 from legalsat.analyses.ptx_machine.tickets import draws
 
@@ -45,6 +46,7 @@ def slice_of(program: Any, instructions: list[Instruction], control: Control) ->
     program.sums = frozenset(
         name for i in instructions if i.base == "wgmma" and i.operands[3:] for name in vector(i.operands[0])
     )
+    program.firsts = results.firsts_of(instructions)
     program.fetched = frozenset(
         name for i in instructions if i.base == "tcgen05" and i.parts[1] == "ld" for name in vector(i.operands[0])
     )

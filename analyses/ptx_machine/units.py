@@ -16,10 +16,11 @@ from legalsat.analyses.ptx_machine.alu import FULL, LANES, Value, all_same, lane
 from legalsat.analyses.ptx_machine.guards import active, assign, guard_of
 from legalsat.analyses.ptx_machine.launches import data
 from legalsat.analyses.ptx_machine.launches.loads import parameter_of
-from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Wait, Warp
+from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine.matrix import tcgen05, wgmma
 from legalsat.analyses.ptx_machine.memory import NOWHERE, SHARED_BASE, SHARED_BYTES, in_words, place_of
 from legalsat.analyses.ptx_machine.places import Place, Places
+from legalsat.analyses.ptx_machine.waits import Wait
 
 EFFECTS = {"mbarrier", "cp", "wgmma", "tcgen05", "fence", "st", "ldmatrix", "stmatrix", "setmaxnreg", "tensormap",
            "atom", "red", "membar", "clusterlaunchcontrol", "multimem"}  # fmt: skip
@@ -371,19 +372,29 @@ def _wait(program: Any, i: Instruction, at: int) -> Operation:
             raise Undecided(line, "a wait on no barrier")
         barrier, phase = found
         again = warp.failed_waits.get(at) == (barrier.agent, phase)
-        if barrier.phase > phase and (again or not run.backwards):
+        # A first look may fail, as on hardware, even if the phase is over by now; who looks again waits. Any look may
+        # just as well see what ends as long as others go on.
+        fails = not again and (part.in_vain or run.backwards or part.looks < _failing(phase + warp.index))
+        if barrier.phase > phase and not fails:
+            part.in_vain, part.looks = False, 0
             run.barriers.passed(warp.worker, lanes, barrier, phase, line)
             assign(part, target, FULL, guard, line)
             return None
-        # The first look may fail, as on hardware, even if the phase is over by now; who looks again waits.
-        if not again:
+        if fails:
+            part.in_vain, part.looks = False, part.looks + 1
             warp.failed_waits[at] = barrier.agent, phase
             assign(part, target, 0, guard, line)
             return None
-        part.blocked = Wait(phase, barrier)
+        part.blocked = Wait(phase, barrier, looks=not again)
         return BLOCK
 
     return operation
+
+
+def _failing(turn: int) -> int:
+    """Return how many looks at different places fail one after the other: none every other time, or up to three."""
+    half, odd = divmod(turn, 2)
+    return 1 + half % 3 if odd else 0
 
 
 def _only_arrivals_write(program: Any, register: str) -> bool:

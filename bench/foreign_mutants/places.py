@@ -3,11 +3,12 @@
     python -m bench.foreign_mutants.places FOLDER... [--most N] [--seed S] [--processes N] [--out FOLDER]
 
 Of each kernel below folders that is proven, faults of one instruction to which its runs come: a multiplication sums up
-in other columns, begins where it should add, or reads another operand; columns are fetched, rows stored, matrices
-read or boxes loaded some bytes on. Each does harm by reading, but for those of `HARMLESS`: somebody gets what was meant
-for somebody else, or what nobody has written. One that shows in certain launches alone may be proven under a condition
-that leaves these out, which the right kernel does not need: it is told then. What is left proven is listed with it.
-Writes place_mutants.json into a folder, results/ when left out. Exit status 1 if any is proven.
+in other columns, begins where it should add, or reads another operand, or the operand in another way; columns are
+fetched, rows stored, matrices read or boxes loaded some bytes on, or a stage; threads write, wait, arrive or meet
+elsewhere; others do what some are chosen for. Each does harm by reading, but for those of `HARMLESS`: somebody gets
+what was meant for somebody else, or what nobody has written. One that shows in certain launches alone may be proven
+under a condition that leaves these out, which the right kernel does not need: it is told then. What is left proven is
+listed with it. Writes place_mutants.json into a folder, results/ when left out. Exit status 1 if any is proven.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ HARMLESS = {
     ),
 }
 _MULTIPLIES, _WGMMA = r"tcgen05\.mma\.(?!.*ws)", r"wgmma\.mma_async"
+_BY_MANY = re.compile(r"cp\.async\.bulk|mbarrier\.|tcgen05\.(mma|commit|cp)\b")
 _STORES, _LOADS = r"cp\.async\.bulk\.tensor.*\.global\.shared", r"cp\.async\.bulk\.tensor.*complete_tx"
 
 
@@ -52,10 +54,39 @@ def _further(one: Statement, which: int, by: int) -> str | None:
 
 def _described(one: Statement, which: int, by: int) -> str | None:
     """Return it with another matrix descriptor; the next granule of 16 bytes is one more."""
-    held = one.operands[which]
+    return _changed(one, which, "add.s64", by)
+
+
+def _changed(one: Statement, which: int, operation: str, by: int) -> str | None:
+    """Return it with another value of a register, or another number."""
+    held, bits = one.operands[which], operation[-2:]
     if not re.fullmatch(r"%[\w$]+", held):
         return None
-    return _beside(one, f".reg .b64 %planted; add.s64 %planted, {held}, {by};", which)
+    return _beside(one, f".reg .b{bits} %planted; {operation} %planted, {held}, {by};", which)
+
+
+def _exchanged(one: Statement) -> str | None:
+    """Return a multiplication of B with A, where both have descriptors."""
+    a, b = one.operands[1:3]
+    return str(one.given(1, b).given(2, a)) if a != b and not {a[0], b[0]} & {"[", "{"} else None
+
+
+def _adds_otherwise(one: Statement) -> str | None:
+    """Return a wgmma that adds where it should begin, and begins where it should add."""
+    held = one.operands[3]
+    if held in {"0", "1"}:
+        return _beside(one, f".reg .pred %planted; setp.eq.u32 %planted, {held}, 0;", 3)
+    return _beside(one, f".reg .pred %planted; not.pred %planted, {held};", 3)
+
+
+def _unguarded(one: Statement) -> Iterator[tuple[str, str | None]]:
+    """Yield an instruction that all execute in place of those that are chosen, and one that the others do."""
+    guard = re.search(r"@(!?)(%[\w$]+\s+)$", one.head)
+    if guard:
+        before = one.head[: guard.start()]
+        yield "done by all", str(Statement(before, one.op, one.operands, one.tail))
+        other = f"{before}@{'' if guard[1] else '!'}{guard[2]}"
+        yield "done by the others", str(Statement(other, one.op, one.operands, one.tail))
 
 
 def _turned(one: Statement) -> str:
@@ -82,24 +113,65 @@ def places(text: str, lines: Sequence[int]) -> Iterator[Fault]:
 
 
 def _edits(one: Statement) -> Iterator[tuple[str, str | None]]:
-    if re.match(_MULTIPLIES, one.op):
+    yield from _multiplied(one)
+    yield from _moved(one)
+    yield from _met(one)
+
+
+def _multiplied(one: Statement) -> Iterator[tuple[str, str | None]]:
+    by_wgmma, by_tcgen05 = re.match(_WGMMA, one.op), re.match(_MULTIPLIES, one.op)
+    if by_tcgen05:
         yield from (("sums in other columns", _further(one, 0, by)) for by in (8, 64))
         yield "begins where it should add", _turned(one)
         yield "A in other columns", _further(one, 1, 8)
-    if re.match(_MULTIPLIES, one.op) or re.match(_WGMMA, one.op):
-        for which, by in ((1, 2), (1, 64), (2, 2), (2, 64)):
-            if not one.operands[which].startswith(("[", "{")):
-                yield f"{' AB'[which]} at another place", _described(one, which, by)
+        yield "more columns", _changed(one, 3, "add.s32", 1 << 17)
+        yield from ((f"{'AB'[bit - 15]} across k", _changed(one, 3, "xor.b32", 1 << bit)) for bit in (15, 16))
+    if by_wgmma:
+        yield "begins where it should add", _adds_otherwise(one)
+    if not (by_wgmma or by_tcgen05):
+        return
+    for which in (1, 2):
+        if not one.operands[which].startswith(("[", "{")):
+            name = " AB"[which]
+            yield from ((f"{name} at another place", _described(one, which, by)) for by in (2, 64))
+            yield from ((f"{name} of another stage", _described(one, which, by)) for by in (512, 1024))
+            yield f"rows of {name} further apart", _described(one, which, 64 << 32)
+            yield f"{name} swizzled otherwise", _changed(one, which, "xor.b64", 1 << 62)
+    yield "A and B exchanged", _exchanged(one)
+
+
+def _moved(one: Statement) -> Iterator[tuple[str, str | None]]:
     if re.match(r"tcgen05\.(ld|st)\.", one.op):
         fetches = one.op.startswith("tcgen05.ld")
         what = "fetched" if fetches else "stored"
         yield from ((f"other columns {what}", _further(one, int(fetches), by)) for by in (4, 16))
     if re.match(_STORES, one.op):
         yield from (("other rows stored", _further(one, 1, by)) for by in (128, 1024))
+        yield from (("another buffer stored", _further(one, 1, by)) for by in (8192, 16384))
     if re.match(_LOADS, one.op):
         yield from (("loaded to another place", _further(one, 0, by)) for by in (128, 1024))
+        yield from (("loaded to another stage", _further(one, 0, by)) for by in (8192, 16384))
+        yield "counted at another barrier", _further(one, 2, 8)
     if re.match(r"(ld|st)matrix", one.op):
-        yield f"{one.op[:2]}matrix at another place", _further(one, int(one.op.startswith("ld")), 16)
+        at = int(one.op.startswith("ld"))
+        yield from ((f"{one.op[:2]}matrix at another place", _further(one, at, by)) for by in (16, 512))
+    if re.match(r"st\.(volatile\.)?shared\.", one.op):
+        yield from (("written to another place", _further(one, 0, by)) for by in (16, 256))
+    if re.match(r"cp\.async\.c[ag]\.", one.op):
+        yield from (("copied to another place", _further(one, 0, by)) for by in (16, 1024))
+
+
+def _met(one: Statement) -> Iterator[tuple[str, str | None]]:
+    if re.match(r"mbarrier\.(try|test)_wait", one.op):
+        yield "waits at another barrier", _further(one, 1, 8)
+    if re.match(r"mbarrier\.arrive", one.op):
+        yield "arrives at another barrier", _further(one, 1, 8)
+    if re.match(r"tcgen05\.commit", one.op):
+        yield "commits to another barrier", _further(one, 0, 8)
+    if re.match(r"(bar|barrier)(\.cta)?\.arrive", one.op) and one.operands[0].isdigit():
+        yield "meets at another barrier", str(one.given(0, str((int(one.operands[0]) + 1) % 16)))
+    if _BY_MANY.match(one.op):
+        yield from _unguarded(one)
 
 
 def drawn(text: str, lines: Sequence[int], rng: random.Random, most: int) -> list[Fault]:

@@ -532,7 +532,7 @@ class Sweep:
         self.unproven |= overlapping(program.load_places, self.boxes) | never_read(program.loaded, program.used)
         self.unproven |= mixed_stores(program.store_sources)
         self.unproven |= program.tensor_use.unread() | program.matrices.mixed() | program.partners.across
-        self.unproven |= program.written_by_line.unread(program.shared_regions.cells, program.granule)
+        self.unproven |= program.left_unread()
         self.unproven |= program.written_by_line.brought.unread(program.granule)
         for name, reason in self.idle.items():
             copies = self.program.copies_by(name)

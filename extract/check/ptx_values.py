@@ -169,8 +169,7 @@ def _fill_tiles(sweep: Sweep, bases: list[Values]) -> None:
     # Rows and columns at once, also of several tiles where these are counted apart, then each by itself.
     listed = [*product(WIDE, ({}, two), [several]), *product(WIDE, [{}], [[name] for name in names])]
     for size, more, chosen in listed:
-        unread = program.written_by_line.unread(program.shared_regions.cells, program.granule)
-        if sweep.findings or sweep.late or not unread:
+        if sweep.findings or sweep.late or not program.left_unread():
             return
         wide = {name: round_up(size, program.multiple(name)) for name in chosen}
         sweep.shown({**base, **more, **wide}, LONG_WORK)

@@ -14,7 +14,8 @@ import numpy as np
 
 from legalsat.analyses.ptx.contract_barriers import Barrier, Barriers
 from legalsat.analyses.ptx.loads import Loads
-from legalsat.analyses.ptx_machine.machine import Meeting, Part, Run, Wait, Warp, warpgroups
+from legalsat.analyses.ptx_machine.machine import Part, Run, Warp, warpgroups
+from legalsat.analyses.ptx_machine.waits import Meeting, Wait
 
 _T = TypeVar("_T")
 _HOLDERS = frozenset({dict, list, set, bytearray, np.ndarray, Counter})

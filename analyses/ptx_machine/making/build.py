@@ -12,6 +12,7 @@ from legalsat.analyses.ptx_machine.lanes import make_lanes
 from legalsat.analyses.ptx_machine.launches.watch import watch_all
 from legalsat.analyses.ptx_machine.machine import EXIT, JUMP, Operation, Part, Run, Warp
 from legalsat.analyses.ptx_machine.making import series
+from legalsat.analyses.ptx_machine.matrix import results
 from legalsat.analyses.ptx_machine.order import BRANCHES, alive, ranks
 from legalsat.analyses.ptx_machine.slice import LANE_OPERATIONS, touches
 
@@ -50,6 +51,8 @@ def build(program: Any, instructions: list[Instruction], labels: dict[str, int],
         else:
             line = instruction.line
             operation = _operation(program, instruction, places, at)
+            if instruction.base != "wgmma" and program.firsts:
+                operation = results.noted(program, instruction, operation)
             if instruction.base in COVERED:
                 program.covered[at] = instruction.line
             program.code.append(operation)

@@ -20,6 +20,7 @@ from legalsat.analyses.ptx.instruction import Instruction, results_of, vector, w
 from legalsat.analyses.ptx.loads import BY_THREADS, Written
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.machine import PASS, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine.matrix.results import have_read
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES
 from legalsat.analyses.ptx_machine.places import Place, Places
 from legalsat.analyses.ptx_machine.slice import touches
@@ -82,13 +83,15 @@ class Series:
     Args:
         listed: the accesses.
         inner: what the first one does by itself, which recorders of events want of each.
+        firsts: the first registers of sums of wgmma.
         stores: whether they are stores.
     """
 
-    def __init__(self, listed: Sequence[_One], inner: Operation, *, stores: bool) -> None:
+    def __init__(self, listed: Sequence[_One], inner: Operation, firsts: frozenset[str], *, stores: bool) -> None:
         self._listed, self.inner, self._stores = listed, inner, stores
         self._bases = sorted({one.base for one in listed})
         self._sums = sorted(frozenset[str]().union(*(one.sums for one in listed)))
+        self._firsts = sorted(firsts.intersection(self._sums))
         self._fetched = sorted(frozenset[str]().union(*(one.fetched for one in listed)))
         self._held: dict[object, _Reached] = {}
 
@@ -102,6 +105,7 @@ class Series:
         reached.settle(run.order)
         if not (self._stored if self._stores else self._loaded)(run, warp, part, reached):
             return self.inner(run, warp, part)
+        have_read(warp, self._firsts)
         worker = warp.worker
         worker.turns.work()
         if run.order.traced:
@@ -218,7 +222,7 @@ def join_series(program: Any, chosen: _Chosen) -> None:
             listed.append(one)
             at += 1
         if len(listed) > 1 and first is not None:
-            series = Series(listed, code[begin], stores=first.base == "st")
+            series = Series(listed, code[begin], program.firsts, stores=first.base == "st")
             code[begin] = program.bare[begin] = series
         at = max(at, begin + 1)
 

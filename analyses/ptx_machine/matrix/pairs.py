@@ -21,11 +21,16 @@ from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.shadow import Cells
 
 Came = frozenset[tuple[int, int]]  # lines of work, and when
+Lines = frozenset[int]  # of the text, at which an operand was written
 Read = tuple[Cells, list[int]]  # what a descriptor reads, and who wrote it
 Part = tuple[Cells, object, Came]  # what was read, with which other operand, and when that came if it did
 _MOST = 1024  # arrivals of operands that are kept
 _TWICE = "a part of an operand is multiplied with two parts of another that came together"
 _BEYOND = "this reads some of what other multiplications into the same sums read with something else"
+_EXCHANGED = (
+    "this reads as A what others into the same sums read as B",
+    "this reads as B what others into the same sums read as A",
+)
 _ELSE = "as if a descriptor were another one"
 
 
@@ -64,9 +69,15 @@ def check_pair(run: Run, sums: object, operands: Sequence[tuple[object, Read | N
             understood.
         line: of the text.
     """
-    came = [
-        frozenset() if read is None else _sources(run, (sums, n), read[1], line) for n, (_, read) in enumerate(operands)
+    nothing: tuple[Came, Lines] = frozenset(), frozenset()
+    sources = [
+        nothing if read is None else _sources(run, (sums, n), read[1], line) for n, (_, read) in enumerate(operands)
     ]
+    came = [one for one, _ in sources]
+    for n, (_, lines) in enumerate(sources):
+        alone = lines - sources[1 - n][1]
+        if any(((sums, 1 - n), one) in run.paired for one in alone):
+            run.order.doubts[line, f"{_EXCHANGED[n]}, {_ELSE}"] = None
     (_, a), (_, b) = operands
     if a is not None and b is not None:
         run.program.partners.note(a[0], b[0], line)
@@ -84,20 +95,20 @@ def begin(run: Run, sums: object) -> None:
         del run.paired[key]
 
 
-def _sources(run: Run, place: tuple[object, int], writers: list[int], line: int) -> Came:
-    """Return when an operand came, and check that it was read with the same others before, or not at all."""
+def _sources(run: Run, place: tuple[object, int], writers: list[int], line: int) -> tuple[Came, Lines]:
+    """Return when an operand came, and from which lines; check that it was read with the same others before, or not."""
     last = run.paired.get((place, "last"))
     if last is not None and last[0] == writers:  # the next step of a stage
-        came: Came = last[1]
-        return came
+        known: tuple[Came, Lines] = last[1:]
+        return known
     accesses, origins = run.order.accesses, run.order.loads.origins(writers)
     came = _came(accesses, origins)
     lines = frozenset(accesses[number].line for number in origins if number)
     before = [run.paired.setdefault((place, one), sources) == sources for sources in (came, lines) for one in sources]
     if not all(before):
         run.order.doubts[line, f"{_BEYOND}, {_ELSE}"] = None
-    run.paired[place, "last"] = writers, came
-    return came
+    run.paired[place, "last"] = writers, came, lines
+    return came, lines
 
 
 def _twice(run: Run, place: tuple[object, int], came: Came, part: Part) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from legalsat.analyses.ptx.instruction import Instruction, immediate, vector
+from legalsat.analyses.ptx.instruction import Instruction, vector
 from legalsat.analyses.ptx_machine import units
 from legalsat.analyses.ptx_machine.guards import active, guard_of
-from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Wait, Warp
-from legalsat.analyses.ptx_machine.matrix import pairs
+from legalsat.analyses.ptx_machine.machine import BLOCK, PARK, Operation, Part, Run, Warp
+from legalsat.analyses.ptx_machine.matrix import pairs, results
 from legalsat.analyses.ptx_machine.matrix.operands import cells_of, let_read, meets
 from legalsat.analyses.ptx_machine.shadow import Cells
-from legalsat.options import MAJORS
+from legalsat.analyses.ptx_machine.waits import Wait
+from legalsat.options import MAJORS, Major
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}  # of operands
 
@@ -23,7 +25,7 @@ def steering(i: Instruction) -> tuple[str, ...]:
     """Return the operands that must be known."""
     if i.parts[1] != "mma_async":
         return i.operands
-    return tuple(one for one in i.operands[1:3] if not one.startswith("{"))
+    return tuple(one for one in i.operands[1:4] if not one.startswith("{"))
 
 
 def make(program: Any, i: Instruction) -> Operation:
@@ -55,11 +57,8 @@ def _multiply(program: Any, i: Instruction) -> Operation:
     sums = vector(operands[0])
     in_registers = operands[1].startswith("{")
     words = [program.source(one, 64, line) for one in operands[1:3] if not one.startswith("{")]
-    flags = operands[4:]
-    transposed = [f == "1" for f in flags[-2:]] if len(flags) >= 4 else [False, False]
-    if in_registers:
-        transposed = [False, len(flags) >= 3 and flags[-1] == "1"]
-    majors = [MAJORS[t] for t in transposed]
+    held_in = results.Sums(program, i)
+    majors = _majors(operands[4:], in_registers=in_registers)
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         if guard[0] >= 0 and not active(part, guard, line):
@@ -74,6 +73,7 @@ def _multiply(program: Any, i: Instruction) -> Operation:
         held = part.registers
         found = [one if type(one := held[w]) is int else units.one_address(part, w, 0, part.mask, line) for w in words]
         order, worker = run.order, warp.worker
+        adds = held_in.multiply(run, warp, part)
         key = agent, group, *found
         if not order.read_by_peers(key, worker, line):
             trail, read, alone = worker.trail[line], [], False
@@ -87,7 +87,7 @@ def _multiply(program: Any, i: Instruction) -> Operation:
                 read.append(let_read(run, warp, "wgmma", a, agent, group, line))
             b = cells_of(run, "wgmma", found[-1], majors[1], n, bits[1], line, rank)
             read.append(let_read(run, warp, "wgmma", b, agent, group, line))
-            if immediate(operands[3]) == 0:
+            if adds is False:
                 pairs.begin(run, (warp.group, sums[0]))
             by_registers = [(operands[1], None)] * in_registers
             pairs.check_pair(run, (warp.group, sums[0]), [*by_registers, *zip(found, read, strict=True)], line)
@@ -102,6 +102,14 @@ def _multiply(program: Any, i: Instruction) -> Operation:
         return None
 
     return operation
+
+
+def _majors(flags: Sequence[str], *, in_registers: bool) -> list[Major]:
+    """Return how A and B lie in shared memory, by what stands behind the predicate of a wgmma."""
+    transposed = [f == "1" for f in flags[-2:]] if len(flags) >= 4 else [False, False]
+    if in_registers:
+        transposed = [False, len(flags) >= 3 and flags[-1] == "1"]
+    return [MAJORS[t] for t in transposed]
 
 
 def _reads_alone(run: Run, warp: Warp, a: Cells, line: int) -> bool:
