@@ -14,7 +14,12 @@ fence.proxy.async.shared::cta;
 """
 
 
-def check(*, later: int = 0, after: str = "", brings: str = LOAD, expects: str = EXPECT) -> KernelCheck:
+READ = "ld.shared.v4.b32 {%r10, %r11, %r12, %r13}, [%r5];"
+
+
+def check(
+    *, later: int = 0, after: str = "", brings: str = LOAD, expects: str = EXPECT, reads: str = READ
+) -> KernelCheck:
     """Check a kernel that loads a box for each of n tiles, all but the first so many bytes on, and reads each."""
     (found,) = check_ptx(f"""
 .version 8.7
@@ -48,7 +53,7 @@ add.u32 %r7, %r4, %r6;
 W:
 mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], %r3;
 @!%p2 bra W;
-ld.shared.v4.b32 {{%r10, %r11, %r12, %r13}}, [%r5];
+{reads}
 {after}
 fence.proxy.async.shared::cta;
 bar.sync 0;
@@ -67,6 +72,17 @@ def test_what_each_load_brings_is_read(after: str) -> None:
     found = check(after=after)
     assert found.proven
     assert found.boxes == {"m": 2048}
+
+
+@pytest.mark.parametrize(("half", "right"), [("%r5", True), ("%r14", False)])
+def test_all_that_a_load_brings_is_read_each_time(half: str, right: bool) -> None:
+    """In the first of several rounds lanes of the upper half of each warp may read what those of the lower one do."""
+    reads = f"""and.b32 %r14, %r5, -257;
+selp.b32 %r15, {half}, %r5, %p3;
+ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r10, %r11, %r12, %r13}}, [%r15];"""
+    found = check(reads=reads)
+    assert not found.findings and found.proven is right, (found.findings, found.unproven)
+    assert right or any("nobody reads some of what this writes before" in one.reason for one in found.unproven)
 
 
 @pytest.mark.parametrize("after", ["", WRITE_BACK])

@@ -55,14 +55,17 @@ def test_sums_that_are_lost_or_left_are_not_proven(steps: tuple[str, ...], reaso
     assert any(reason in one.reason for one in found.unproven), found.unproven
 
 
-def twice(*, exchanged: bool) -> KernelCheck:
-    """Check a kernel that multiplies A and B, each of two granules a row, the second time in the order given."""
+def twice(*, exchanged: bool = False, across: str = "0") -> KernelCheck:
+    """Check a kernel that multiplies A and B, each of two granules a row, the second time in the order given.
+
+    `across`: whether the second one takes A to lie across k.
+    """
     body = f"{stored('%r3')}{stored('%r3+2048')}fence.proxy.async.shared::cta;\n{MET}"
     body += "cvt.u64.u32 %d2, %r2; shr.b64 %d2, %d2, 4; or.b64 %d3, %d2, 0x0000001000080000; add.s64 %d4, %d3, 128;\n"
     one, other = ("%d4", "%d3") if exchanged else ("%d3", "%d4")
     product = "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"
     sums = SUMS.replace("%f3", ", ".join(f"%f{n}" for n in range(3, 32)))
-    second = f"{product} {sums}, {one}, {other}, 1, 1, 1, 0, 0;\n"
+    second = f"{product} {sums}, {one}, {other}, 1, 1, 1, {across}, 0;\n"
     body += f"wgmma.fence.sync.aligned;\n{product} {sums}, %d3, %d4, 0, 1, 1, 0, 0;\n{second}{STOPPED}{READ}"
     return checked(body, 128)
 
@@ -72,3 +75,9 @@ def test_what_is_a_for_some_is_not_b_for_others(exchanged: bool) -> None:
     found = twice(exchanged=exchanged)
     said = [one.reason for one in found.unproven if "into the same sums read as" in one.reason]
     assert not found.findings and bool(said) is exchanged, (found.findings, found.unproven)
+
+
+@pytest.mark.parametrize("across", ["0", "1"])
+def test_what_lies_along_k_for_some_does_not_lie_across_for_others(across: str) -> None:
+    said = [one.reason for one in twice(across=across).unproven if "swizzle or order of axes" in one.reason]
+    assert bool(said) is (across == "1")

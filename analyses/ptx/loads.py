@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from legalsat.analyses.ptx.contract import Access, Order
 
 BY_THREADS = frozenset({"st", "cp.async"})
+_FOLLOWED = BY_THREADS | {"load"}  # accesses of which all must be read before it is overwritten
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Loads:
         read: numbers of accesses that somebody has read. spans: of all loads, first cells and those behind the last.
         lost: lines of loads that nobody has read, and at which others have overwritten them.
         old: lines at which is read what was loaded before the last phase, and of these loads.
-        over: how often a line has overwritten what threads wrote at another one, by both.
+        over: how often a line has overwritten what threads wrote at another one, or loads of which some was read.
         cut: numbers of accesses of which some has been overwritten that nobody had read, and at which lines, with how
             often that line had overwritten such by then.
         stale: lines at which units read what was written anew and, beside it, what they have read before.
@@ -83,7 +84,7 @@ class Loads:
         for number in writers:
             if accesses[number].kind == "load" and number not in self.read:
                 self.lost[accesses[number].line, line] = None
-            elif accesses[number].kind in BY_THREADS:
+            elif accesses[number].kind in _FOLLOWED:
                 pair = accesses[number].line, line
                 self.over[pair] = self.over.get(pair, 0) + 1
         for number in unread:
@@ -225,13 +226,14 @@ class Written:
         return found
 
     def _cut_short(self) -> Open:
-        """Return what speaks against lines of which some is overwritten that nobody has read.
+        """Return what speaks against lines of which some is overwritten that nobody has read, of threads and of loads.
 
         Who copies a tile stops at the tensor's end, and leaves what lies beyond unread. Of whole tiles all is read, as
         often as some of another run is left: what is written to a wrong place is not read there, either.
         """
         reason = "nobody reads some of what this writes before line {} overwrites it, " + MISPLACED
-        short = [pair for pair, count in self.cut.items() if pair[0] in self.taken and self.whole.get(pair, 0) < count]
+        taken = self.taken | self.brought.taken
+        short = [pair for pair, count in self.cut.items() if pair[0] in taken and self.whole.get(pair, 0) < count]
         return {(line, reason.format(by)): None for line, by in short}
 
 

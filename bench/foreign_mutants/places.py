@@ -31,12 +31,21 @@ from bench.machine import RESULTS, write
 
 MOST, SEED = 24, 20261129
 TOLD, NO_HARM = "told by a condition", "harmless"
+_LATER = "it waits for the stage behind its own, which the same threads release later"
 # By kernel, kind and line: read, with the reason.
 HARMLESS = {
     ("triton_misc/matmul_kernel_sm100_b13de5.ptx#0", "begins where it should add", 440): "it adds to zeros (line 181)",
     ("triton_misc/matmul_kernel_tma_persistent_sm100_a32cce.ptx#0", "other columns stored", 642): (
         "the first multiplication of a tile adds nothing to these zeros, and there is always one (line 265)"
     ),
+    ("cutlass/g90_tma.ptx#0", "begins where it should add", 985): "it adds to zeros (line 930 and before)",
+    (
+        "cutlass/g90_tma.ptx#0",
+        "waits at another barrier",
+        317,
+    ): "no stage has been used yet, and the wait is over at once",
+    ("cutlass/g90_fp8.ptx#0", "waits at another barrier", 2738): _LATER,
+    ("cutlass/g90_wstma.ptx#0", "waits at another barrier", 4467): _LATER,
 }
 _MULTIPLIES, _WGMMA = r"tcgen05\.mma\.(?!.*ws)", r"wgmma\.mma_async"
 _BY_MANY = re.compile(r"cp\.async\.bulk|mbarrier\.|tcgen05\.(mma|commit|cp)\b")

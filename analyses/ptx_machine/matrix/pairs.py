@@ -3,7 +3,9 @@
 All of an operand may be read all the same, where several accumulators share it. But into one accumulator each byte of A
 goes with one part of B of those that came in the same phase, or were written at the same time. And what came together,
 or was written at the same lines, is read together: a multiplication that reads some of it, and with that what others
-have written, reads over the end of its operand. What threads change where it lies belongs to what came there.
+have written, reads over the end of its operand. What threads change where it lies belongs to what came there. What one
+line brings is A of all that goes into the same sums, or B of all, and is read by the same strides, swizzle and order of
+axes as all that comes by the same map.
 
 Where boxes bring more than is multiplied, none of this shows that a descriptor is off by some rows. But what a part of
 one operand goes with lies at the same place in each round of a ring, or at quite another one, never across both.
@@ -19,14 +21,19 @@ import numpy as np
 
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.shadow import Cells
+from legalsat.options import Major
 
 Came = frozenset[tuple[int, int]]  # lines of work, and when
 Lines = frozenset[int]  # of the text, at which an operand was written
+Sources = tuple[Came, Lines, frozenset[str]]  # and by which maps loads have brought it
 Read = tuple[Cells, list[int]]  # what a descriptor reads, and who wrote it
 Part = tuple[Cells, object, Came]  # what was read, with which other operand, and when that came if it did
+_PLACE = 16  # bits of a descriptor in which only the place stands
+_WAY = ~(7 << 49 - _PLACE)  # of the others, all but the three of the base offset, which follows from the place
 _MOST = 1024  # arrivals of operands that are kept
 _TWICE = "a part of an operand is multiplied with two parts of another that came together"
 _BEYOND = "this reads some of what other multiplications into the same sums read with something else"
+_IN_TWO_WAYS = "this reads what others into the same sums do with other strides, swizzle or order of axes"
 _EXCHANGED = (
     "this reads as A what others into the same sums read as B",
     "this reads as B what others into the same sums read as A",
@@ -59,7 +66,9 @@ class Partners:
             listed.append(other)
 
 
-def check_pair(run: Run, sums: object, operands: Sequence[tuple[object, Read | None]], line: int) -> None:
+def check_pair(
+    run: Run, sums: object, operands: Sequence[tuple[object, Read | None]], majors: Sequence[Major], line: int
+) -> None:
     """Check A and B of a multiplication into an accumulator.
 
     Args:
@@ -67,15 +76,20 @@ def check_pair(run: Run, sums: object, operands: Sequence[tuple[object, Read | N
         sums: where it adds.
         operands: of both the descriptor, or registers, with what it reads; None where that is no shared memory, or not
             understood.
+        majors: how both lie.
         line: of the text.
     """
-    nothing: tuple[Came, Lines] = frozenset(), frozenset()
+    nothing: Sources = frozenset(), frozenset(), frozenset()
     sources = [
         nothing if read is None else _sources(run, (sums, n), read[1], line) for n, (_, read) in enumerate(operands)
     ]
-    came = [one for one, _ in sources]
-    for n, (_, lines) in enumerate(sources):
-        alone = lines - sources[1 - n][1]
+    came = [one for one, *_ in sources]
+    for n, (_, lines, maps) in enumerate(sources):
+        word, alone = operands[n][0], lines - sources[1 - n][1]
+        if isinstance(word, int):
+            way = word >> _PLACE & _WAY, majors[n]
+            if any(run.paired.setdefault(((sums, n), ("way", one)), way) != way for one in maps or lines):
+                run.order.doubts[line, f"{_IN_TWO_WAYS}, {_ELSE}"] = None
         if any(((sums, 1 - n), one) in run.paired for one in alone):
             run.order.doubts[line, f"{_EXCHANGED[n]}, {_ELSE}"] = None
     (_, a), (_, b) = operands
@@ -95,11 +109,11 @@ def begin(run: Run, sums: object) -> None:
         del run.paired[key]
 
 
-def _sources(run: Run, place: tuple[object, int], writers: list[int], line: int) -> tuple[Came, Lines]:
-    """Return when an operand came, and from which lines; check that it was read with the same others before, or not."""
+def _sources(run: Run, place: tuple[object, int], writers: list[int], line: int) -> Sources:
+    """Return when an operand came, and from where; check that it was read with the same others before, or not."""
     last = run.paired.get((place, "last"))
     if last is not None and last[0] == writers:  # the next step of a stage
-        known: tuple[Came, Lines] = last[1:]
+        known: Sources = last[1:]
         return known
     accesses, origins = run.order.accesses, run.order.loads.origins(writers)
     came = _came(accesses, origins)
@@ -107,8 +121,9 @@ def _sources(run: Run, place: tuple[object, int], writers: list[int], line: int)
     before = [run.paired.setdefault((place, one), sources) == sources for sources in (came, lines) for one in sources]
     if not all(before):
         run.order.doubts[line, f"{_BEYOND}, {_ELSE}"] = None
-    run.paired[place, "last"] = writers, came, lines
-    return came, lines
+    maps = frozenset(run.order.maps[number] for number in origins if number in run.order.maps)
+    run.paired[place, "last"] = writers, came, lines, maps
+    return came, lines, maps
 
 
 def _twice(run: Run, place: tuple[object, int], came: Came, part: Part) -> bool:

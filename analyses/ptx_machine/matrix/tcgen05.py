@@ -134,7 +134,7 @@ def _issue(program: Any, i: Instruction) -> Operation:
             came = [let_read(run, warp, "tcgen05", operand, agent, time, line) for operand in of_both]
             if adds == 0:
                 pairs.begin(run, (rank, target))
-            pairs.check_pair(run, (rank, target), [*zip((first, second), came, strict=True)], line)
+            pairs.check_pair(run, (rank, target), [*zip((first, second), came, strict=True)], majors, line)
             spans = [(t, t + width) for (r, t), (width, _) in run.allocated.items() if r == rank]
             if not any(begin <= target and target + held <= end for begin, end in spans):
                 message = f"sums in columns {target} to {target + held - 1}, which are not allocated"

@@ -90,7 +90,7 @@ def _multiply(program: Any, i: Instruction) -> Operation:
             if adds is False:
                 pairs.begin(run, (warp.group, sums[0]))
             by_registers = [(operands[1], None)] * in_registers
-            pairs.check_pair(run, (warp.group, sums[0]), [*by_registers, *zip(found, read, strict=True)], line)
+            pairs.check_pair(run, (warp.group, sums[0]), [*by_registers, *zip(found, read, strict=True)], majors, line)
             known = [one for one in read if one is not None]
             if len(known) == len(read) and not alone:
                 order.let_peers_know(key, known, worker.trail[line] - trail, line)
