@@ -373,12 +373,15 @@ class Order:
             _, first, whole = self.unwritten.get(line, (kind, int(chosen[0]) * self.granule, False))
             self.unwritten[line] = kind, first, whole or len(writers) == 1
 
-    def judge_reads(self) -> dict[tuple[int, str], None]:
+    def judge_reads(self, *, ended: bool) -> dict[tuple[int, str], None]:
         """Add findings on reads of shared memory that nobody has written; return what is not decided about them.
 
         A warp reads at an address for each lane, and may drop what some lanes have read. So only what nobody has
-        written any part of is an error.
+        written any part of is an error. `ended`: the run has come to its end, and what was not read by now never is.
         """
+        if ended:
+            every = range(self.shared.up_to_date())
+            self.loads.note_end(self.shared.all_writers(every), self.shared.unread(every), self.accesses)
         open_: dict[tuple[int, str], None] = self.doubts | self.loads.doubts(self.accesses)
         for line, (kind, first, whole) in self.unwritten.items():
             what = f"{_USES[kind]} reads shared byte {in_words(first)}"

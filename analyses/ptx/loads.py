@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from legalsat.analyses.ptx.contract import Access, Order
 
 BY_THREADS = frozenset({"st", "cp.async"})
+AT_THE_END = 0  # instead of the line that overwrites
 _FOLLOWED = BY_THREADS | {"load"}  # accesses of which all must be read before it is overwritten
 
 
@@ -89,6 +90,15 @@ class Loads:
                 self.over[pair] = self.over.get(pair, 0) + 1
         for number in unread:
             self.cut.setdefault((number, line), self.over.get((accesses[number].line, line), 0))
+
+    def note_end(self, writers: Iterable[int], unread: Iterable[int], accesses: Sequence[Access]) -> None:
+        """Note whose data are left when a run ends, and of whose nobody has read some."""
+        for number in writers:
+            if accesses[number].kind == "load":
+                self.over[accesses[number].line, AT_THE_END] = 1
+        for number in unread:
+            if accesses[number].kind == "load" and number in self.read:  # what is loaded ahead may be left
+                self.cut.setdefault((number, AT_THE_END), 1)
 
     def doubts(self, accesses: Sequence[Access]) -> Open:
         """Return what speaks against loads and reads, by what any run has shown of who reads them.
@@ -234,7 +244,8 @@ class Written:
         reason = "nobody reads some of what this writes before line {} overwrites it, " + MISPLACED
         taken = self.taken | self.brought.taken
         short = [pair for pair, count in self.cut.items() if pair[0] in taken and self.whole.get(pair, 0) < count]
-        return {(line, reason.format(by)): None for line, by in short}
+        left = "nobody reads some of what this brings last, " + MISPLACED
+        return {(line, reason.format(by) if by != AT_THE_END else left): None for line, by in short}
 
 
 @dataclass

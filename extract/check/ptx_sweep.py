@@ -289,7 +289,7 @@ class Sweep:
         self.program.written.join(run.order.shared)
         ended = not run.cut and not run.endless  # else what follows on the way that a condition has taken was not run
         if run.sized:
-            open_.update(run.order.judge_reads())
+            open_.update(run.order.judge_reads(ended=ended))
             self.program.written_by_line.note_run(run.order.loads, run.order.accesses, whole=ended)
             open_.update(mixed_operands(self.assumed, run))
         order = run.order
