@@ -284,3 +284,17 @@ def test_only_runs_that_read_all_that_they_overwrite_excuse_others(
     written.note_run(other, accesses, whole=True)
     said = [reason for _, reason in written.unread(1, 16, {}) if "overwrites it" in reason]
     assert bool(said) is not excused
+
+
+@pytest.mark.parametrize(("first", "right"), [("%r3", True), ("%r3+512", False)])
+def test_no_copies_of_one_group_go_to_one_place(first: str, right: bool) -> None:
+    """Two copies bring 512 bytes each, which are read, and then again, or the first goes where the second does."""
+
+    def brought(*places: str) -> str:
+        copies = "".join(f"cp.async.cg.shared.global [{place}], [%d1], 16;\n" for place in places)
+        groups = f"cp.async.commit_group;\ncp.async.wait_group 0;\n{MET}"
+        return copies + groups + matrices("%r3") + matrices("%r3+512") + MET
+
+    found = checked(brought("%r3", "%r3+512") + brought(first, "%r3+512"))
+    assert not found.findings and found.proven is right, (found.findings, found.unproven)
+    assert right or any("nobody can read it between" in one.reason for one in found.unproven)

@@ -42,6 +42,7 @@ class Loads:
         over: how often a line has overwritten what threads wrote at another one, or loads of which some was read.
         cut: numbers of accesses of which some has been overwritten that nobody had read, and at which lines, with how
             often that line had overwritten such by then.
+        twice: lines of copies by threads to a place to which their warp copies anew in the same group, with that line.
         stale: lines at which units read what was written anew and, beside it, what they have read before.
         changed: of stores by threads in the place of what these have read, the loads that brought it.
     """
@@ -53,6 +54,7 @@ class Loads:
     old: dict[tuple[int, int], None] = field(default_factory=dict)
     over: dict[tuple[int, int], int] = field(default_factory=dict)
     cut: dict[tuple[int, int], int] = field(default_factory=dict)
+    twice: dict[tuple[int, int], None] = field(default_factory=dict)
     stale: dict[int, None] = field(default_factory=dict)
     changed: dict[int, frozenset[int]] = field(default_factory=dict)
 
@@ -81,7 +83,11 @@ class Loads:
                 self.read.add(number)
 
     def note_lost(self, writers: Iterable[int], unread: Iterable[int], accesses: Sequence[Access], line: int) -> None:
-        """Note who wrote what is overwritten at a line, and of whose data nobody has read what is."""
+        """Note who wrote what the last access overwrites at a line, and of whose data nobody has read what is."""
+        latest, unread = accesses[-1], {*unread}
+        for number in unread if latest.kind == "cp.async" else ():
+            if accesses[number][:2] == latest[:2] and accesses[number].line != line:  # a warp, in one group
+                self.twice[accesses[number].line, line] = None
         for number in writers:
             if accesses[number].kind == "load" and number not in self.read:
                 self.lost[accesses[number].line, line] = None
@@ -114,6 +120,9 @@ class Loads:
             if line in read:
                 reason = f"nobody reads what this brings before line {by} overwrites it, {MISPLACED}"
                 found[line, reason] = None
+        for line, by in self.twice:
+            reason = f"line {by} copies to where this does, and nobody can read it between, {MISPLACED}"
+            found[line, reason] = None
         for line in self.stale:
             reason = f"some of what this reads has been written since it was read before, and some has not, {MISPLACED}"
             found[line, reason] = None
