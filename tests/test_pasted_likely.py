@@ -143,6 +143,23 @@ def test_a_cause_that_a_sentence_or_a_number_names_is_not_guessed_beside() -> No
     assert [one.code for one in ls.explain(text, "h200").diagnostics] == ["SMEM001"]
 
 
+def test_what_a_text_names_though_its_numbers_are_in_order_is_told_before_a_second_guess() -> None:
+    needs = "kernel launch fails: tried to configure 101120 bytes of dynamic shared memory, the maximum is 101376"
+    told = ls.explain(needs, "rtx3090").diagnostics
+    assert "SMEM001" in [one.code for one in told[:2]]
+    assert {one.code: one.basis for one in told}["SMEM001"] == "known"
+
+
+def test_what_code_breaks_comes_before_what_prose_seems_to_name_and_results_last() -> None:
+    guarded = (
+        "The reduction of all ranks dies with cudaErrorMisalignedAddress. The guard is `if (bytes % 16 != 0) return;`, "
+        "the tensor is a view that begins anywhere, and the kernel reads reinterpret_cast<const float4*>(p)[i]."
+    )
+    first, *rest = ls.explain(guarded, "rtx3090").diagnostics
+    assert (first.code, first.where) == ("VEC002", 'text "bytes % 16 != 0"')
+    assert [one.where.partition(" ")[0] for one in rest] == ["line", "the"]
+
+
 def test_what_a_log_repeats_changes_nothing() -> None:
     text = LIKELY[0][0]
     assert likely_ones("step 4 of 9 of the pipeline is done, its stores are drained\n" * 500 + text) == likely_ones(

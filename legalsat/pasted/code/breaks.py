@@ -26,7 +26,7 @@ from legalsat.pasted.code.waits import explain_waits
 from legalsat.pasted.extents import explain_extents
 from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
 from legalsat.pasted.tensors import explain_array
-from legalsat.pasted.wording.kinds import effects
+from legalsat.pasted.wording.kinds import effects, is_doubtful
 from legalsat.rule import require
 from legalsat.targets import Target
 
@@ -90,8 +90,9 @@ def _branches(text: str) -> Iterator[Diagnostic]:
 def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, failed: bool) -> Explanation | None:
     """Return what a text says together with what its code breaks; None if neither says anything.
 
-    A cause that the text names comes first, then what the code breaks, then results of calls, each cause once and in
-    the words that have numbers. That code breaks nothing never makes it legal.
+    A cause that the text names comes first, then what the code breaks, then what prose seems to name or a program asks
+    of its own accord, then results of calls, each cause once and in the words that have numbers. That code breaks
+    nothing never makes it legal.
 
     Args:
         base: what the rest of the text says; None if nothing in it is understood.
@@ -137,7 +138,9 @@ def _joined(
     causes = [broken.get(one.code, one) for one in told if one.code not in less]
     named = {one.code for one in causes}
     more = worst_first(one for code, one in broken.items() if code not in named)
-    seen = effects(told) - set(broken)  # that a kernel never ends says less than why
+    # That a kernel never ends, and that a program asks for more than the hardware does, say less than why it fails.
+    seen = (effects(told) | {OWN_LIMIT}) - set(broken)
+    seen |= {one.code for one in causes if is_doubtful(one) and one.code not in broken}
     causes.sort(key=lambda one: one.code in seen)
     at = sum(one.code not in seen for one in causes)
     found = (*causes[:at], *more, *causes[at:], *(one for one in told if one.code in OF_ILLEGAL_MAPS))

@@ -45,12 +45,13 @@ _LEAST_ODDS, _MOST_ODDS = 1, 9  # of 10: rarer and surer than that is not told f
 class Likely(NamedTuple):
     """What the words of a report make likely: the logarithm of each cause's share, and what is said of each feature.
 
-    `basis` is what these causes are told as.
+    `basis` is what these causes are told as; `judged` are the rules that are none of them, since their numbers were.
     """
 
     scores: Mapping[str, float]
     said: Mapping[str, str]
     basis: Basis
+    judged: Collection[str] = ()
 
     def diagnostic(self, code: str) -> Diagnostic:
         """Return a cause as a warning that says by which words it is likely, and how likely."""
@@ -94,7 +95,7 @@ def likely_causes(
         return None
     judged = in_order()
     left = {code: score for code, score in scores.items() if code not in judged}
-    return Likely(left, said, "possible" if few else basis) if left else None
+    return Likely(left, said, "possible" if few else basis, judged) if left else None
 
 
 def _known_words(text: str) -> int:

@@ -84,10 +84,12 @@ def _merged(known: Explanation, likely: Likely) -> Explanation:
     scores.update({code: scores.get(code, least) + weight_of(one) for code, one in said.items()})
     certain = (code for code, one in said.items() if is_result(one) and (likely.basis == "possible" or names(one)))
     scores.update(dict.fromkeys(certain, 1.0))
-    first = sorted(scores, key=scores.__getitem__, reverse=True)
+    likeliest, *rest = sorted(scores, key=scores.__getitem__, reverse=True)
+    # What the text names though its numbers are in order is not the likeliest, and yet told before other guesses.
+    first = [likeliest, *sorted(rest, key=lambda code: code not in said or code not in likely.judged)]
     named = [said[code] if code in said else likely.diagnostic(code) for code in first[:MOST]]
-    rest = [said[code] for code in first[MOST:] if code in said]
-    return replace(known, diagnostics=(*named, *rest))
+    behind = [said[code] for code in first[MOST:] if code in said]
+    return replace(known, diagnostics=(*named, *behind))
 
 
 def _with_another(known: Explanation, cause: Diagnostic, likely: Likely) -> Explanation:
