@@ -150,6 +150,12 @@ def test_a_product_is_late_for_waits_of_its_own_function_alone(between: str, cod
     assert [one.code for one in explain_order(SAID + lines, target("h200"))] == codes
 
 
+@pytest.mark.parametrize(("barrier", "codes"), [("b_full", ["PIPE009"]), ("tmem_full", []), ("accum_full", [])])
+def test_the_barrier_of_accumulators_is_waited_for_behind_the_product(barrier: str, codes: list[str]) -> None:
+    lines = f"barrier_wait(a_full, 0)\nasync_dot(sA, sB, acc)\nbarrier_wait({barrier}, 0)\n"
+    assert [one.code for one in explain_order(SAID + lines, target("h200"))] == codes
+
+
 @pytest.mark.parametrize(
     ("arrives", "codes"),
     [

@@ -27,11 +27,11 @@ from legalsat.pasted.extents import explain_extents
 from legalsat.pasted.sentences import OWN_LIMIT, RULE_OF
 from legalsat.pasted.tensors import explain_array
 from legalsat.pasted.wording.kinds import effects, is_doubtful
+from legalsat.pasted.wording.likely import tells_of_hang
 from legalsat.rule import require
 from legalsat.targets import Target
 
 MOST_BRANCHES, LONGEST_BRANCH = 64, 4000
-_HANGS = re.compile(r"\bh[au]ng|deadlock|stuck|synccheck|never (?:returns|ends|finishes)", re.IGNORECASE)
 _BY_THREAD = r"(?:threadIdx|warp_?id|lane|\btid|elect_one|\btx\b)"
 _BRANCH = re.compile(
     rf"\bif ?\([^{{}};\n]{{0,200}}?{_BY_THREAD}[^{{}};]{{0,200}}\)\s{{0,9}}(?:(?P<leaves>\{{?\s{{0,9}}return\b)|\{{)"
@@ -66,7 +66,7 @@ def _branches(text: str) -> Iterator[Diagnostic]:
 
     Threads that have left are not waited for on recent GPUs of NVIDIA, and words are no code: a warning then.
     """
-    if not _HANGS.search(text):
+    if not tells_of_hang(text) and "synccheck" not in text:
         return
     for branch in islice(_BRANCH.finditer(text), MOST_BRANCHES):
         depth, at = 1, branch.end()

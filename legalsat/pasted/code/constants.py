@@ -19,6 +19,7 @@ from legalsat.analyses.copy_engine import tx_bytes
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.code.host_code import arguments_of, constants, encoded_maps, whole_number
 from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.wording.likely import hints_at_failure
 from legalsat.rule import require
 from legalsat.rules import judge
 from legalsat.targets import Target
@@ -27,11 +28,6 @@ from legalsat.units.tcgen05_sites import KernelGroups
 
 MOST_FOUND = 64
 LARGEST, MOST_BYTES = 1 << 18, 1 << 20  # bytes of shared memory that an offset can name, and that a barrier counts
-_FAILS = re.compile(
-    r"h[au]ng|hung|dead-?lock|stuck|never (?:ends|returns|complete)|fail|wrong|incorrect|garbage|corrupt|mismatch|"
-    r"misalign|illegal|\bnan\b|swapp|permut|out[- ]of[- ]range|crash|error|fault|differ|stale|\brac(?:e|y)\b",
-    re.IGNORECASE,
-)
 _OF_MAPS = re.compile(r"cp\.async\.bulk\.tensor|\btma|_tma|TensorMap|TENSOR_MAP", re.IGNORECASE)
 _PYTHON_NUMBER = re.compile(
     r"^[ \t]{0,40}(?P<name>[A-Za-z_]\w{0,60}) ?= ?(?P<value>[^\n#=]{1,80})(?:#|$)", re.MULTILINE
@@ -66,7 +62,7 @@ def explain_constants(text: str, target: Target) -> Iterator[Diagnostic]:
         text: the report, code among it.
         target: the GPU. Rules of units that it lacks say nothing.
     """
-    if not _FAILS.search(text):
+    if not hints_at_failure(text):
         return
     for found in (*_misplaced(text), *_swizzles_apart(text, target), *_groups(text, target), *_bytes(text, target)):
         if RULE_OF[found.code].unit.limits(target) is not None:

@@ -16,13 +16,11 @@ from typing import NamedTuple
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.wording.likely import hints_at_failure
 from legalsat.rule import require
 from legalsat.targets import Target
 
 MOST_BRANCHES, LONGEST_BRANCH = 64, 4000
-_FAILS = re.compile(
-    r"h[au]ng|hung|dead-?lock|stuck|fail|error|wrong|incorrect|garbage|corrupt|illegal|crash|trap", re.I
-)
 _THREAD = r"(?:\w{0,16}tid\w?|threadIdx\.x|thread_idx|thread_id|lane|lane_?id\w{0,2}|laneid)"
 _ELECTS = r"\belect(?:_one)?(?:_sync|_pred)?\w{0,12}\s?\([^(){}]{0,40}\)"
 _CONDITION = rf"[^{{}};\n]{{0,120}}?(?:\b{_THREAD}\s?==\s?\d{{1,4}}\b|{_ELECTS})[^{{}};\n]{{0,80}}"
@@ -77,7 +75,7 @@ def explain_elected(text: str, target: Target) -> Iterator[Diagnostic]:
         text: the report, code among it.
         target: the GPU.
     """
-    if not _FAILS.search(text):
+    if not hints_at_failure(text):
         return
     asked = [one for one in _COLLECTIVES if RULE_OF[one.code].unit.limits(target) and one.words.search(text)]
     for branch, begin, end in _branches(text) if asked else ():

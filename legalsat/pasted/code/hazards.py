@@ -15,16 +15,12 @@ from itertools import islice
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.wording.likely import hints_at_failure
 from legalsat.rule import require
 from legalsat.targets import Target
 
 MOST_CHARACTERS, MOST_ARRAYS, MOST_STATEMENTS, LONGEST_STATEMENT, DEEPEST, MOST_OPEN = 20_000, 8, 600, 400, 3, 32
 MOST_BLOCKS = 48  # one in another
-_FAILS = re.compile(
-    r"h[au]ngs?\b|wrong|incorrect|garbage|corrupt|mismatch|match|stale|\brac(?:e|es|y)\b|racecheck|hazard|\bnan|fail|"
-    r"inconsistent|flaky|differ|sporadic|non-?determin|illegal|error",
-    re.IGNORECASE,
-)
 _DECLARED = re.compile(
     r"__shared__\s+(?:volatile\s+)?(?:(?:unsigned|const|typename)\s+)?[\w:]+(?:<[^;<>]{0,40}>)?\s+(?P<name>[A-Za-z_]\w*)"
 )
@@ -101,7 +97,7 @@ def explain_hazards(text: str, target: Target) -> Iterator[Diagnostic]:
         text: the report, code among it.
         target: the GPU.
     """
-    if not (_MEETS.search(text) or "__shared__" in text) or not _FAILS.search(text):
+    if not (_MEETS.search(text) or "__shared__" in text) or not hints_at_failure(text):
         return
     code = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text[:MOST_CHARACTERS])
     code = _INITIAL.sub(lambda found: "= 0" if found[0][0] == "=" else "", code)

@@ -13,11 +13,11 @@ from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.wording.likely import hints_at_failure
 from legalsat.rule import require
 from legalsat.targets import Target
 
 OF_NVIDIA = 32
-_FAILS = re.compile(r"fail|fault|error|wrong|incorrect|garbage|corrupt|illegal|crash|mismatch|h[au]ng|abort", re.I)
 _THREAD = r"(?:\b(?:hip)?[tT]hreadIdx(?:\.x|_x)|\b\w{0,12}tid\w?|\blane_?(?:id)?|\bthread_?(?:id|idx))"
 _COUNTS = re.compile(
     rf"{_THREAD} ?(?:& ?(?:31|0x1[fF])|% ?32|>> ?5|/ ?32)\b(?![.\d])"
@@ -36,7 +36,7 @@ def explain_lanes(text: str, target: Target) -> Iterator[Diagnostic]:
         text: the report, code among it.
         target: the GPU.
     """
-    if target.lanes == OF_NVIDIA or not _FAILS.search(text):
+    if target.lanes == OF_NVIDIA or not hints_at_failure(text):
         return
     found = _COUNTS.search(text)
     if found is not None:

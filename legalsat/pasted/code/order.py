@@ -15,15 +15,11 @@ from typing import NamedTuple
 
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.wording.likely import hints_at_failure
 from legalsat.rule import require
 from legalsat.targets import Target
 
 MOST_LINES, LONGEST_LINE, LEAST_EVENTS = 2000, 400, 2
-_FAILS = re.compile(
-    r"h[au]ngs?\b|hung|dead-?lock|stuck|wrong|incorrect|garbage|corrupt|mismatch|stale|\brac(?:e|es|y)\b|\bnan|fail|"
-    r"illegal|inconsistent|never|flaky|differ|trap|crash|error",
-    re.IGNORECASE,
-)
 _COMMENT = re.compile(r"//.*$|(?<![\"'\w])#(?!pragma|include).*$|/\*.*?\*/")
 _LOOP = re.compile(r"^\s*(?:for|while)\b|^\s*(?:for|while) ?\(|\bouter-most for\b|\bfor each\b", re.IGNORECASE)
 _NO_CODE = re.compile(r"^\s*(?:template|using|#include|import|from|def|class|static_assert|return [\w.]+;?$)")
@@ -102,6 +98,9 @@ _BARRIER = re.compile(  # that is initialised
     r"init\w{0,24}\(\s?&?\s?(?P<given>[A-Za-z_]\w*)|(?P<own>[A-Za-z_]\w*)(?:\[[^\]]{0,24}\])?(?:\.|->)init\("
 )
 _FIRST_PHASE = re.compile(r",\s?0\s?\)\s?;?\s*$")
+# Barriers that say that a tile is there, and those of them that say so of accumulators, which are waited for behind.
+_OF_OPERANDS = re.compile(r"full\w*_?[ab]?\b", re.IGNORECASE)
+_OF_SUMS = re.compile(r"tmem|acc(?:um\w*)?_|accum|mma_|epi", re.IGNORECASE)
 _MATRIX_UNIT = re.compile(r"\bwgmma\b|tcgen05[._]mma|warpgroup_mma\(")
 
 
@@ -122,7 +121,7 @@ def explain_order(text: str, target: Target) -> Iterator[Diagnostic]:
         text: the report, code among it.
         target: the GPU.
     """
-    if not _FAILS.search(text):
+    if not hints_at_failure(text):
         return
     events = list(events_of(text))
     if len(events) < LEAST_EVENTS:
@@ -230,7 +229,7 @@ def _waited_late(events: Sequence[Event]) -> Iterator[_Found]:
         after = [one for one in following if one.loops == product.loops]
         names = set(re.findall(r"(?:data|s|smem|tile|buf)_?([ab])\b", product.words, re.IGNORECASE))
         waited = {name.lower() for one in before for name in re.findall(r"_([ab])\b", one.words, re.IGNORECASE)}
-        late = [one for one in after if re.search(r"full\w*_?[ab]?\b", one.words, re.IGNORECASE)]
+        late = [one for one in after if _OF_OPERANDS.search(one.words) and not _OF_SUMS.search(one.words)]
         if before and late and not product.loops:
             message = "the product is issued before the barrier of one of its operands is waited for"
             yield "PIPE009", message, "wait for the barrier of every operand before the product", late[0]

@@ -16,15 +16,11 @@ from itertools import islice
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.code.host_code import constants, whole_number
 from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.wording.likely import hints_at_failure
 from legalsat.rule import require
 from legalsat.targets import Target
 
 MOST_FOUND, MOST_THREADS = 64, 1024
-_WRONG = re.compile(
-    r"wrong|incorrect|garbage|corrupt|mismatch|\bnan\b|stale|differ|fail|uninitiali[sz]ed|nondetermin|rel_err|"
-    r"relative error",
-    re.IGNORECASE,
-)
 _NAME = r"[A-Za-z_]\w{0,40}"
 _NUMBER = rf"(?:\d{{1,7}}|{_NAME}(?: ?\* ?{_NAME}){{0,2}})"
 # One store of each thread behind a guard, by the thread's own number or a variable that is it.
@@ -50,7 +46,7 @@ def explain_unwritten(text: str, target: Target) -> Iterator[Diagnostic]:
         text: the report, code among it.
         target: the GPU.
     """
-    if RULE_OF["TOOL016"].unit.limits(target) is None or not _WRONG.search(text):
+    if RULE_OF["TOOL016"].unit.limits(target) is None or not hints_at_failure(text):
         return
     for elements, threads, where in _of_code(text):
         if threads < elements:

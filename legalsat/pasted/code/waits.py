@@ -19,6 +19,7 @@ from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.code.host_code import constants
 from legalsat.pasted.code.operators import is_number, of_two
 from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.wording.likely import hints_at_failure, tells_of_hang
 from legalsat.rule import require
 
 MOST_WAITS, ROUNDS, TRIED = 32, 24, (3, 4)
@@ -34,22 +35,17 @@ _GROUP_OF_ONE = re.compile(
     r"\b(?P<role>consumer|producer)\w{0,20} ?= ?[\w.]{0,40}CooperativeGroup\( ?[\w.]{0,40}Agent\.Thread ?\)"
 )
 _WAITED_ASYNC = re.compile(r"Pipeline\w{0,20}\.create\(|\bPipeline(?:Tma|Umma|Async)\w{0,20}\(")
-_HANGS = re.compile(r"hang|hung|dead-?lock|stuck", re.IGNORECASE)
-_FAILS = re.compile(
-    r"corrupt|wrong|incorrect|garbage|\bnan\b|hang|hung|dead-?lock|stuck|\brac(?:e|y)\b|mismatch|fail|stale",
-    re.IGNORECASE,
-)
 
 
 def explain_waits(text: str) -> Iterator[Diagnostic]:
     """Yield what a text's code does wrong at its barriers, where the text says that it fails: counts, then parities."""
-    if _HANGS.search(text) and _WAITED_ASYNC.search(text):
+    if _WAITED_ASYNC.search(text) and tells_of_hang(text):
         for match in islice((one for one in _GROUP_OF_ONE.finditer(text) if one["role"] == "consumer"), 1):
             message = "the consumers' group has one thread, so the barrier of a free stage counts one arrival"
             help_ = "give CooperativeGroup the number of those that arrive: a warp's or a thread's arrival each"
             found = require(False, message, help=help_)
             yield replace(RULE_OF["PIPE005"].diagnostic(found, f'text "{match[0][:97]}"'), level="warning")
-    if not _FAILS.search(text) or not _WAIT.search(text):
+    if not hints_at_failure(text) or not _WAIT.search(text):
         return
     names = constants(text)
     for match in islice(_WAIT.finditer(text), MOST_WAITS):

@@ -9,8 +9,10 @@ words and with which odds, and never makes anything legal.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from legalsat.diagnostics import Basis, Diagnostic
@@ -18,10 +20,10 @@ from legalsat.pasted.causes import A_RESULT
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.pasted.wording.ranking import (
     Evidence,
-    concepts,
     evidence,
     features,
     is_term,
+    names_any,
     scored,
     surety,
     weight,
@@ -39,6 +41,7 @@ _OFTEN, _LEAST_KNOWN, _LEAST_ALONE = 8, 7, 4
 _NOT_IN_EVERY_KERNEL = frozenset({"tma", "wgmma", "tcgen05", "matrix descriptor"})  # units
 _IN_ALL = frozenset({"fails"})  # what every error says
 _SHOWN = 4  # words by which a cause is found
+_HINTS = re.compile(r"differ|swapp|permut|match|rel(?:ative|_)\W?err|uninitiali[sz]|\btrap|abort", re.IGNORECASE)
 _LEAST_ODDS, _MOST_ODDS = 1, 9  # of 10: rarer and surer than that is not told from words
 
 
@@ -61,7 +64,18 @@ class Likely(NamedTuple):
 
 def tells_of_failure(text: str) -> bool:
     """Whether a text says that something failed, in whatever way."""
-    return not SEEN.isdisjoint(concepts(text))
+    return names_any(text, SEEN)
+
+
+@lru_cache(maxsize=2)
+def hints_at_failure(text: str) -> bool:
+    """Whether a text says that something failed, or is other than it should be: enough where code shows the cause."""
+    return _HINTS.search(text) is not None or tells_of_failure(text)
+
+
+def tells_of_hang(text: str) -> bool:
+    """Whether a text says that something never ends."""
+    return names_any(text, ("hang",))
 
 
 def likely_causes(

@@ -110,6 +110,12 @@ def concepts(text: str) -> dict[str, str]:
     return {name: " ".join(match[0].split()) for name, match in found if match is not None}
 
 
+def names_any(text: str, names: Iterable[str]) -> bool:
+    """Whether a text names one of some concepts, as `concepts` finds them."""
+    split = _split(text)
+    return any(_PATTERNS[name].search(split) is not None for name in names)
+
+
 def words_of(text: str) -> dict[str, str]:
     """Return the stems of a text's words, without the most common ones, each with the word itself."""
     words = (match[0] for match in _WORD.finditer(_split(text).lower()) if not _COMMON.fullmatch(match[0]))
