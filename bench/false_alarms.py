@@ -23,6 +23,7 @@ from pathlib import Path
 from legalsat.diagnostics import Diagnostic
 from legalsat.pasted.code.constants import explain_constants
 from legalsat.pasted.code.elected import explain_elected
+from legalsat.pasted.code.elements import explain_elements
 from legalsat.pasted.code.hazards import explain_hazards
 from legalsat.pasted.code.lanes import explain_lanes
 from legalsat.pasted.code.order import explain_order
@@ -40,6 +41,7 @@ _SPEAKS = re.compile(
 READERS: dict[str, Callable[[str, Target], Iterator[Diagnostic]]] = {
     "constants": explain_constants,
     "elected": explain_elected,
+    "elements": explain_elements,
     "hazards": explain_hazards,
     "lanes": explain_lanes,
     "order": explain_order,

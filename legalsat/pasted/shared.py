@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -80,6 +81,11 @@ _TYPE = re.compile(
     r"fp32|float32|tf32)(?![A-Za-z0-9])",
     re.I,
 )
+_STAGED = re.compile(  # where results lie before they are stored
+    r"\b(?:staging|epilogue|output|store)[ _-]?(?:tile|buffer|smem|area)\b[^.\n]{0,16}?\b(?P<m>\d{2,4}) ?[x×] ?"
+    r"(?P<n>\d{2,4})\b(?! ?[x×])(?: (?:of )?(?P<type>\w{2,12}))?",
+    re.I,
+)
 _ONLY_FLOATS = re.compile(r"\bfloats?\b|\bsgemm\b", re.I)
 _PAIRED = re.compile(r"num_ctas\W{1,4}2|two_?ctas|2cta|cta_group\W{1,4}2", re.I)
 
@@ -148,9 +154,27 @@ def explain_shared(text: str, target: Target, code: str = "") -> Iterator[Diagno
     limit = target.shared_bytes_per_block
     worst = max((_alone(one, target) for one in tiles), key=lambda one: one.bytes, default=None)
     # A pair of CTAs shares an operand, by halves that the text does not say.
-    if worst is not None and worst.bytes > limit and not _PAIRED.search(text):
-        over = f"{worst.bytes} bytes of shared memory, {worst.bytes - limit} more than the {limit} of {target}"
-        yield _diagnostic(f"{_in_buffers(worst)} take {over}", _help(worst, limit), "the tile that is printed")
+    if worst is None or _PAIRED.search(text):
+        return
+    staged = 0 if worst.bytes > limit else _staged(text, worst.tile.size or 1)
+    if (all_ := worst.bytes + staged) > limit:
+        over = f"{all_} bytes of shared memory, {all_ - limit} more than the {limit} of {target}"
+        beside = f", with a tile of {staged} bytes beside them for what is stored," if staged else ""
+        help_ = _help(worst._replace(rest=staged), limit)
+        found = _diagnostic(f"{_in_buffers(worst)}{beside} take {over}", help_, "the tile that is printed")
+        yield replace(found, level="warning") if staged else found  # which may lie where stages did
+
+
+def _staged(text: str, size: int) -> int:
+    """Return the bytes of the first tile that a text says results are staged in, `size` an element if it says no type.
+
+    0 where it says of none.
+    """
+    match = _STAGED.search(text)
+    if match is None:
+        return 0
+    sizes = _sizes(match["type"] or "")
+    return int(match["m"]) * int(match["n"]) * (sizes.pop() if len(sizes) == 1 else size)
 
 
 def _alone(tile: Tile, target: Target) -> Fitted:

@@ -13,6 +13,7 @@ from legalsat.explanation import Explanation
 from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.code.constants import explain_constants
 from legalsat.pasted.code.elected import explain_elected
+from legalsat.pasted.code.elements import explain_elements
 from legalsat.pasted.code.expressions import Followed
 from legalsat.pasted.code.hazards import explain_hazards
 from legalsat.pasted.code.lanes import explain_lanes
@@ -43,12 +44,13 @@ _BLOCKS = "a barrier of a block"
 _WAITS = "waits for barriers in a loop"
 _ELECTED = "what one thread executes"
 _CONSTANTS = "numbers in the code"
+_ELEMENTS = "the elements of tensor maps"
 _STAGES = "tiles of a pipelined loop"
 _ORDER = "the order of what the code does"
 _HAZARDS = "what threads of a block share"
 _UNWRITTEN = "what no thread writes"
 _LANES = "the lanes of a warp"
-_ONLY_WHERE_FOUND = {_BLOCKS, _WAITS, _ELECTED, _CONSTANTS, _STAGES, _ORDER, _HAZARDS, _UNWRITTEN, _LANES}
+_ONLY_WHERE_FOUND = {_BLOCKS, _WAITS, _ELECTED, _CONSTANTS, _ELEMENTS, _STAGES, _ORDER, _HAZARDS, _UNWRITTEN, _LANES}
 _FOLLOWED = "the text's code was followed and not run"
 
 
@@ -106,6 +108,7 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
     judged += [Judged(_WAITS, tuple(explain_waits(pasted.text)))]
     judged += [Judged(_ELECTED, tuple(explain_elected(pasted.text, target)))]
     judged += [Judged(_CONSTANTS, tuple(explain_constants(pasted.text, target)))]
+    judged += [Judged(_ELEMENTS, tuple(explain_elements(pasted.text, target)))]
     if failed:
         judged += [Judged(_STAGES, tuple(explain_stages(followed.calls, target)))]
         judged += [

@@ -66,15 +66,32 @@ def encoded_maps(text: str) -> list[PrintedMap]:
     if not _ENCODE.search(text) or _DUMP.search(text):
         return []
     code = _LINE_COMMENT.sub(" ", _without_comments(text))
-    names = constants(code)
-    arrays = {match["name"]: match["values"] for pattern in (_ARRAY, _NAMED_ARRAY) for match in pattern.finditer(code)}
-    found = []
+    names, arrays = constants(code), _arrays(code)
+    found = (_map(arguments, names, arrays, match) for match, arguments in _calls(code))
+    return [printed for printed in found if printed is not None]
+
+
+def lists_of_calls(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the type, the extents ("" where no array of them is) and the strides of C++'s encode calls, as written."""
+    if not _ENCODE.search(text):
+        return
+    code = _LINE_COMMENT.sub(" ", _without_comments(text))
+    arrays = _arrays(code)
+    for _, arguments in _calls(code):
+        extents, strides = (_inside(arguments[at], arrays) for at in (4, 5))
+        if strides is not None:
+            yield arguments[1], extents or "", strides
+
+
+def _arrays(code: str) -> dict[str, str]:
+    return {match["name"]: match["values"] for pattern in (_ARRAY, _NAMED_ARRAY) for match in pattern.finditer(code)}
+
+
+def _calls(code: str) -> Iterator[tuple[re.Match[str], list[str]]]:
     for match in islice(_ENCODE.finditer(code), MOST_CALLS):
         arguments = list(_arguments(code, match.end()))
-        printed = _map(arguments, names, arrays, match) if len(arguments) == 12 else None
-        if printed is not None:
-            found.append(printed)
-    return found
+        if len(arguments) == 12:
+            yield match, arguments
 
 
 def _without_comments(text: str) -> str:
@@ -128,14 +145,18 @@ def _map(
 
 def _list(argument: str, names: Mapping[str, int], arrays: Mapping[str, str]) -> tuple[int, ...] | None:
     """Return the numbers of an array that an argument names or writes; None if one of them is not known."""
-    bare = re.sub(r"\.data\(\)$|^&|\[0\]$", "", argument).strip()
-    inside = arrays.get(bare)
-    if inside is None and (written := re.fullmatch(r"[\w \[\]()]*\{([^{}]*)\}", bare)):
-        inside = written[1]
+    inside = _inside(argument, arrays)
     if inside is None:
         return None
     numbers = [whole_number(one, names) for one in inside.split(",") if one.strip()]
     return None if None in numbers else tuple(number or 0 for number in numbers)
+
+
+def _inside(argument: str, arrays: Mapping[str, str]) -> str | None:
+    """Return what stands between the braces of an array that an argument names or writes."""
+    bare = re.sub(r"\.data\(\)$|^&|\[0\]$", "", argument).strip()
+    written = re.fullmatch(r"[\w \[\]()]*\{([^{}]*)\}", bare)
+    return arrays.get(bare, None if written is None else written[1])
 
 
 def constants(code: str) -> dict[str, int]:

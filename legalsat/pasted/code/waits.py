@@ -30,6 +30,11 @@ _WAIT = re.compile(
     rf"|\b\w{{0,40}}wait\w{{0,40}}\(\s?&?(?P<bar1>\w{{0,40}}bar\w{{0,40}}|full\w{{0,40}}|empty\w{{0,40}}){_INDEX.format('index1')}\s?,\s?"
     r"(?P<parity1>[^;\n,]{1,60}?)\)(?=\s*(?:;|\n|$|//))"
 )
+# What reads the next round's tile of shared memory: the stage of "k + 1" where "k" is what the loop waits for.
+_READ_AHEAD = re.compile(
+    r"\b(?:ldmatrix|ldsm|ld_?shared|load_?frag)\w{0,24}\(\s?[^;\n]{0,120}?"
+    r"\b\w{0,24}(?:stage|tile|buf|smem|s[AB])\w{0,12}\s?[\[(]\(?(?P<name>[A-Za-z_]\w{0,20}) ?\+ ?1\b[^;\n]{0,120};"
+)
 # CuTe's pipelines count as many arrivals as their groups have threads, one if nobody says how many.
 _GROUP_OF_ONE = re.compile(
     r"\b(?P<role>consumer|producer)\w{0,20} ?= ?[\w.]{0,40}CooperativeGroup\( ?[\w.]{0,40}Agent\.Thread ?\)"
@@ -47,6 +52,7 @@ def explain_waits(text: str) -> Iterator[Diagnostic]:
             yield replace(RULE_OF["PIPE005"].diagnostic(found, f'text "{match[0][:97]}"'), level="warning")
     if not hints_at_failure(text) or not _WAIT.search(text):
         return
+    yield from _read_ahead(text)
     names = constants(text)
     for match in islice(_WAIT.finditer(text), MOST_WAITS):
         words = match.groupdict()
@@ -64,6 +70,22 @@ def explain_waits(text: str) -> Iterator[Diagnostic]:
             numbers = {"round": round_, "bar": bar, "at": at, "again": again, "asked": asked}
             found = require(False, message, help=help_, **numbers)
             yield RULE_OF["PIPE007"].diagnostic(found, f'text "{" ".join(match[0].split())[:97]}"')
+            return
+
+
+def _read_ahead(text: str) -> Iterator[Diagnostic]:
+    """Yield the first read of the next round's tile in a loop that waits for this round's barrier alone."""
+    waits = [(match["index"] or match["index1"]) for match in islice(_WAIT.finditer(text), MOST_WAITS)]
+    for read in islice(_READ_AHEAD.finditer(text), MOST_WAITS):
+        name = re.escape(read["name"])
+        if any(re.search(rf"\b{name}\b", one) for one in waits) and not any(
+            re.search(rf"\b{name}\b[^,;]{{0,20}}\+ ?1|next", one) for one in waits
+        ):
+            message = "the tile of round {name} + 1 is read, and the loop waits for the barrier of round {name} alone"
+            help_ = "wait for the next round's barrier before anything of its tile is read"
+            found = require(False, message, help=help_, name=read["name"])
+            where = f'text "{" ".join(read[0].split())[:97]}"'
+            yield replace(RULE_OF["PIPE009"].diagnostic(found, where), level="warning")
             return
 
 
