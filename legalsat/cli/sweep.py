@@ -49,9 +49,10 @@ def sweep(args: Namespace) -> Answer:
         _report(args.answers, args.report)
         return Answer({"report": args.report}, lambda _: f"report: {args.report}", DONE)
     if args.file is None or args.target is None:
-        raise InvalidInput(
-            "FILE or --target is missing; give a file of problems or a catalogue, and a GPU such as h200"
-        )
+        lacking = {"FILE": "a file of problems or a catalogue"} if args.file is None else {}
+        lacking |= {"--target": "a GPU such as h200"} if args.target is None else {}
+        are = "are" if len(lacking) > 1 else "is"
+        raise InvalidInput(f"{' and '.join(lacking)} {are} missing; give {' and '.join(lacking.values())}")
     if args.report is not None:
         if args.out is None:
             raise InvalidInput("--report shows the answers that --out keeps; give --out too")
