@@ -3,7 +3,7 @@
     python -m bench.gpu.dense prepare FOLDER SEED N [--dtype e4m3] [--illegal] [--target h100] [--kernels 1]
                                       [--shapes FILE] [--checked] [--usual]
                                       [--spread 20 [--shared-texts 500]]
-    python -m bench.gpu.dense run FOLDER [--seconds 400] [--compiled 0]    # where the GPU, nvcc and torch are
+    python -m bench.gpu.dense run FOLDER [--seconds 400] [--compiled 0] [--parts]    # where the GPU, nvcc and torch are
     python -m bench.gpu.dense judge [FILE]
 
 Shapes are drawn by the seed: m, n and k log-uniform, n and k whole granules, every form that torch calls; illegal ones
@@ -16,7 +16,8 @@ are taken as they are. Each kernel is checked against float64, then timed in tur
 launches rotate through more operands than L2 holds; beside the illegal ones also operands padded first, and for
 as many as asked what torch.compile makes of them. --checked are two small products of each text besides, of whole
 numbers, which must be right in every element, with guards around C. --usual times beside each kernel the same one in
-the order of tiles, and by the maps, that suit any extents, where its own are others.
+the order of tiles, and by the maps, that suit any extents, where its own are others. --parts times passes over operands
+and the product behind them apart as well.
 Writes dense.json into $OUT, else into FOLDER.
 """
 
@@ -64,6 +65,7 @@ ROUNDS = 7
 SMALL = "small"  # kind of products that are checked alone
 SILENT_SECONDS = 25.0
 SILENT_COMPILING = 120.0
+IN_FRONT, BEHIND = "passes_us", "product_us"  # what a row says of parts of a product
 WRITTEN_SECONDS = 3.0  # between two times that a run's rows are written, which it may be ended after
 
 
@@ -278,8 +280,12 @@ def measure(
     load: Callable[[Any], Any],
     failed: dict[str, str],
     say: Callable[[str], None],
+    parts: bool = False,
 ) -> dict[str, Any]:
-    """Check and time a product's kernels, beside torch.compile's if asked; else as `bench.gpu.search.measure`."""
+    """Check and time a product's kernels, beside torch.compile's if asked; else as `bench.gpu.search.measure`.
+
+    With `parts` what runs in front of a kernel and the kernel are timed apart too.
+    """
     import torch  # noqa: PLC0415
 
     stream = torch.cuda.Stream()
@@ -307,6 +313,9 @@ def measure(
             error = product.error(calls[0], exact)
             if error < TOLERANCES.get(product.shape.dtype, TOLERANCE):
                 ways[name] = calls
+                apart = {IN_FRONT: slice(-1), BEHIND: slice(-1, None)} if parts and candidate["steps"][1:] else {}
+                for which, some in apart.items():
+                    ways[f"{which} {name}"] = product.ours(candidate["steps"], load, some=some)
             else:
                 wrong[name] = f"off by {error:.3g} of the norm"
         say("")
@@ -315,19 +324,24 @@ def measure(
     rounded = {name: round(one, 3) for name, one in us.items()}
     return {
         **{f"{name}_us": rounded.pop(name) for name in rivals},
+        **{
+            which: {name.split()[-1]: rounded.pop(name) for name in ways if name.startswith(which)}
+            for which in (IN_FRONT, BEHIND)
+            if parts
+        },
         "us": rounded,
         "wrong": wrong,
     }
 
 
-def run(folder: Path, seconds: float, compiled: int) -> int:
+def run(folder: Path, seconds: float, compiled: int, parts: bool = False) -> int:
     """Compile, check and time all kernels; return 1 where one is wrong."""
     started, prepared = time.monotonic(), read(folder)
     refused = compile_all(folder, prepared)
     print(f"compiled in {time.monotonic() - started:.0f} s; nvcc refuses {len(refused)} texts", flush=True)
     rows, left_out = list[dict[str, Any]](), list[str]()
     # those that torch.compile takes part in come first, in a process of their own: it may be silent for long
-    watched = Watched(partial(work, folder, partial(measure, True)), SILENT_COMPILING)
+    watched = Watched(partial(work, folder, partial(measure, True, parts=parts)), SILENT_COMPILING)
     out = Path(os.environ.get("OUT", folder), "dense.json")
 
     def written() -> float:
@@ -347,7 +361,7 @@ def run(folder: Path, seconds: float, compiled: int) -> int:
     for number, entry in enumerate(prepared["products"]):
         if number == compiled:
             watched.end()
-            watched = Watched(partial(work, folder, partial(measure, False)), SILENT_SECONDS)
+            watched = Watched(partial(work, folder, partial(measure, False, parts=parts)), SILENT_SECONDS)
         failed = refused_of(entry, refused)
         found = watched.row(number, failed, started + seconds)
         if isinstance(found, str):
@@ -424,6 +438,7 @@ def main() -> int:
     two = commands.add_parser("run")
     two.add_argument("folder", type=Path)
     two.add_argument("--seconds", type=float, default=400.0, help="after which none is begun")
+    two.add_argument("--parts", action="store_true", help="time passes and the product behind them apart as well")
     two.add_argument("--compiled", type=int, default=0, help="so many beside torch.compile, if illegal")
     results = Path(__file__).parent / "results" / "dense" / "random.json"
     commands.add_parser("judge").add_argument("file", type=Path, nargs="?", default=results)
@@ -431,7 +446,7 @@ def main() -> int:
     if asked.command == "prepare":
         prepare(asked)
     elif asked.command == "run":
-        return run(asked.folder, asked.seconds, asked.compiled)
+        return run(asked.folder, asked.seconds, asked.compiled, asked.parts)
     else:
         judge(asked.file)
     return 0

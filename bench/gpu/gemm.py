@@ -199,9 +199,21 @@ class Product:
         return float(((c.double() - exact).norm() / exact.norm()).item())
 
     def ours(
-        self, steps: list[dict[str, Any]], load: Callable[[dict[str, Any]], Any], *, repacked: bool = False
+        self,
+        steps: list[dict[str, Any]],
+        load: Callable[[dict[str, Any]], Any],
+        *,
+        repacked: bool = False,
+        some: slice = slice(None),
     ) -> list[Callable[[], None]]:
-        """Return launches of a kernel and what runs before it, one for each set; B's relayout once for all if asked."""
+        """Return launches of a kernel and what runs before it, one for each set; B's relayout once for all if asked.
+
+        Args:
+            steps: of a product.
+            load: makes one ready to be launched.
+            repacked: whether B is laid out anew once for all.
+            some: of the steps, which are launched alone.
+        """
         import torch  # noqa: PLC0415
 
         sizes = {one["result"]: one["bytes"] for one in steps[:-1]} | steps[-1]["workspaces"]
@@ -223,6 +235,10 @@ class Product:
                 for image, launch, step in zip(loaded, launches, steps, strict=True)
                 if not (repacked and step["result"] == "b")
             ]
+            if some != slice(None):  # of what all leave behind, since a GPU draws less power for zeros
+                for image, names, key in parts:
+                    image.launch(names, key)
+                parts = parts[some]
 
             def call(parts: Any = parts, keep: Any = (one, spaces)) -> None:
                 for image, names, key in parts:

@@ -316,6 +316,7 @@ def _solved(asked: Asked, one: ProductClass, target: Target) -> Solved:
         blocks=rows // BLOCK_ROWS // np.where(asked.ping_pong, 1, warpgroups),
         columns=summed,
         starts=starts,
+        woven=asked.woven * (rows // WIDE_BOX // spans_of(rows)),
         split=asked.split,
         down=asked.down,
         across=asked.across,

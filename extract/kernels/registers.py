@@ -16,7 +16,14 @@ from legalsat.extract.cost.kernel_columns import Numbers
 from legalsat.extract.kernels.kernel_program import NARROW_COLUMNS
 from legalsat.extract.kernels.product_maps import ROW_BYTES
 from legalsat.logic import round_up
-from legalsat.plans.product_kernel import ALIGNER_REGISTERS, BLOCK_ROWS, ISSUER_REGISTERS, WARPGROUP, ProductKernel
+from legalsat.plans.product_kernel import (
+    ALIGNER_REGISTERS,
+    BLOCK_ROWS,
+    ISSUER_REGISTERS,
+    LINES_ALIKE,
+    WARPGROUP,
+    ProductKernel,
+)
 from legalsat.targets import GRANULE_BYTES, Target
 
 STEP = 8  # setmaxnreg counts in these, and gives 24 at least (PTX ISA 9.0, 9.7.19.5 setmaxnreg)
@@ -48,6 +55,8 @@ class Beside:
         lay: beside sums that leave by rows: addresses in C and in shared memory, both ends of a row. turn: by columns.
         peers: beside sums that are read of all CTAs that split k.
         realigned: beside fragments and where rows of A start.
+        wide: more of a producer for lines that are woven in two boxes of a phase, which it shares with others. wide_rows:
+            more for their sums that leave by rows.
         apart: more for sums that threads store then, as rows of a phase are no neighbours in C.
         sliding: more for sums that slide by what members that begin anywhere say. phased: more for what is held where
             tiles of one phase leave by wide rows.
@@ -78,6 +87,8 @@ class Beside:
     turn: int = 25
     peers: int = 23
     realigned: int = 20
+    wide: int = 32
+    wide_rows: int = 8
     apart: int = 12
     sliding: int = 22
     phased: int = 7
@@ -112,6 +123,7 @@ class Work:
     Attributes:
         blocks: of 64 rows that a consumer multiplies. columns: of an accumulator.
         starts: words that say where rows of A start, of all blocks; 0 where A does not go through registers.
+        woven: boxes of each phase of lines of A that are woven; 0 where none are.
         split: CTAs that split k. down, across: CTAs that share B, and A. sliced: whether k is cut into slices.
         sums, rows, turned, by_columns: whether C leaves through sums in shared memory, by threads row by row, by
             boxes of turned tiles, or by threads of these; else by boxes.
@@ -126,6 +138,7 @@ class Work:
     blocks: Any
     columns: Any
     starts: Any
+    woven: Any
     split: Any
     down: Any
     across: Any
@@ -153,6 +166,7 @@ class Work:
             blocks=kernel.tile[0] // BLOCK_ROWS // (1 if kernel.ping_pong else kernel.warpgroups),
             columns=kernel.summed,
             starts=WOVEN_STARTS if kernel.woven else int(starts_of_rows(kernel.phases)) * kernel.through_registers,
+            woven=kernel.boxes[0] // LINES_ALIKE * kernel.woven,
             split=kernel.split,
             down=kernel.cluster[0],
             across=kernel.cluster[1],
@@ -272,9 +286,11 @@ def of_consumers(work: Work, result_bytes: Any, overlapped: Any, beside: Beside 
     """
     sums = work.blocks * work.columns // 2  # of 32 bits: 64 rows of two columns are one of each of 128 threads
     starts = work.starts
-    # Two words are read for each that is multiplied, since it may begin in any byte of the first.
+    # Two words are read for each that is multiplied, since it may begin in any byte of the first; of what is woven both
+    # of its halves at once.
     steps = np.where(work.columns <= NARROW_COLUMNS, STEPS, 1)
-    realigned = starts + 2 * FRAGMENT * SETS * steps * work.blocks + beside.realigned
+    words = np.where(work.woven, 1, 2)
+    realigned = starts + words * FRAGMENT * SETS * steps * work.blocks + beside.realigned
     by_rows = beside.rows + beside.phased * work.phased * (work.columns * result_bytes >= WIDE_ROW)
     ways = (work.rows, by_rows), (work.turned, beside.turned), (work.by_columns, beside.columns)
     held = sums * result_bytes // 4 + np.select(
@@ -285,6 +301,7 @@ def of_consumers(work: Work, result_bytes: Any, overlapped: Any, beside: Beside 
     reduced = np.where(work.sums, work.split * (GRANULE_BYTES // result_bytes) + beside.peers, 0)
     by_threads = np.where(work.rows, beside.lay, np.where(work.by_columns, beside.turn, 0))
     apart = np.where(starts, beside.apart, beside.sliding * work.slides * work.loose)
+    apart = apart + beside.wide_rows * (np.asarray(work.woven) > 1) * work.rows
     stored = (by_threads + starts + apart) * np.logical_not(overlapped)
     most = np.maximum(sums + np.maximum(mainloop, np.where(by_threads, stored, 0)), reduced)
     return np.asarray(most + np.minimum(beside.scales, work.columns // 4) * work.scaled)
@@ -295,7 +312,7 @@ def of_producer(work: Work, beside: Beside = BESIDE) -> Numbers:
     ranked = work.down * work.across * work.split > 1
     along_m, along_n = np.asarray(work.down > 1), np.asarray(work.across > 1)
     of_a = beside.phases + np.where(along_n, 0, beside.alone) + beside.slices * work.sliced
-    many = np.where(work.starts, of_a, beside.slides * work.slides)
+    many = np.where(work.starts, of_a, beside.slides * work.slides) + beside.wide * (along_n & (work.woven > 1))
     many = many + beside.across * (along_n & ~along_m & (work.slides == 0)) * work.lies_across
     shares = np.where(ranked | (work.clipped > 0), beside.shares, 0)
     shares = shares + beside.both * (along_m & along_n & np.logical_not((work.starts > 0) & (work.loose > 0)))
