@@ -2,7 +2,7 @@
 
     python -m bench.gpu.dense prepare FOLDER SEED N [--dtype e4m3] [--illegal] [--target h100] [--kernels 1]
                                       [--shapes FILE] [--checked] [--usual]
-                                      [--spread 20 [--shared-texts 500]]
+                                      [--spread 20 [--shared-texts 500]] [--ways]
     python -m bench.gpu.dense run FOLDER [--seconds 400] [--compiled 0] [--parts]    # where the GPU, nvcc and torch are
     python -m bench.gpu.dense judge [FILE]
 
@@ -16,8 +16,9 @@ are taken as they are. Each kernel is checked against float64, then timed in tur
 launches rotate through more operands than L2 holds; beside the illegal ones also operands padded first, and for
 as many as asked what torch.compile makes of them. --checked are two small products of each text besides, of whole
 numbers, which must be right in every element, with guards around C. --usual times beside each kernel the same one in
-the order of tiles, and by the maps, that suit any extents, where its own are others. --parts times passes over operands
-and the product behind them apart as well.
+the order of tiles, and by the maps, that suit any extents, where its own are others. --ways takes of each way in which C
+leaves, beside the first choice, the kernel that is predicted to be fastest too. --parts times passes over operands and
+the product behind them apart as well.
 Writes dense.json into $OUT, else into FOLDER.
 """
 
@@ -58,6 +59,7 @@ MOST_FLOPS = 3e12  # of a product, a few milliseconds
 LEAST_FLOPS = 2e9  # less never takes cuBLAS as long as is asked
 LEAST_US = 12.0  # in cuBLAS
 FORMS = ("NT", "NT", "NN", "TN")
+WAYS, MOST_WAYS = 1.25, 4  # of the best prediction, and so many ways of each product
 WITHIN = (1.4, 3.0)  # of the best prediction: kernels for fitting, half of them each
 GROUPS = (1, 2, 4, 8, 16, 32)
 MOST_LISTED = 3000  # kernels of a product that are drawn from
@@ -173,6 +175,10 @@ def prepare(asked: argparse.Namespace) -> None:
         (gemm, list(islice(each_kernel(gemm, gpu), MOST_LISTED))) for gemm in (product_of(shape) for shape in shapes)
     ]
     chosen = [[kernel for _, kernel in listed[: asked.kernels]] for _, listed in listings]
+    if asked.ways:
+        chosen = [
+            list(dict.fromkeys((*own, *of_ways(listed)))) for own, (_, listed) in zip(chosen, listings, strict=True)
+        ]
     for (gemm, _), kernels in zip(listings, chosen, strict=True):
         for kernel in kernels:
             written(gemm, kernel, texts)
@@ -209,6 +215,19 @@ def prepare(asked: argparse.Namespace) -> None:
         }
         products = [*small(checks(by_text, gpu, texts)), *products]
     write(asked.folder, {"products": products, "texts": texts, "seed": asked.seed, "target": asked.target})
+
+
+def of_ways(listed: list[tuple[float, Any]]) -> list[Any]:
+    """Return of each way in which C leaves, behind a tile, behind the next one's turns or in turns, the first kernel.
+
+    Args:
+        listed: kernels with predicted nanoseconds, the best first; those predicted much longer than it are left out.
+    """
+    found: dict[object, Any] = {}
+    for ns, kernel in listed:
+        if ns <= WAYS * listed[0][0] and kernel.slices == kernel.split == 1:
+            found.setdefault((kernel.store, kernel.ping_pong, kernel.overlapped > 0), kernel)
+    return list(found.values())[:MOST_WAYS]
 
 
 def usual(kernel: Any) -> list[Any]:
@@ -431,6 +450,7 @@ def main() -> int:
     one.add_argument("--kernels", type=int, default=1, help="of those predicted to be fastest")
     one.add_argument("--checked", action="store_true", help="two small products of each text too, in every element")
     one.add_argument("--usual", action="store_true", help="each also as any extents would have it")
+    one.add_argument("--ways", action="store_true", help="also the best predicted of each way in which C leaves")
     one.add_argument("--spread", type=int, default=0, help="further ones at random, for fitting")
     one.add_argument(
         "--shared-texts", type=int, metavar="N", help="take further ones whose texts are there, once there are N"

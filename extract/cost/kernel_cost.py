@@ -51,9 +51,7 @@ CROSSED = 0.23  # of a row's requests, for one that lies in two lines
 CROSSED_SECTOR = 0.305  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
 STORED_CROSSED = 0.82  # of C's bytes, likewise: lines that are written in parts are read first
 STORED_SECTOR = 0.747  # more, where rows begin at any granule: sectors of 32 bytes are written in parts
-# Of that, what tiles save that lap by a sector: lines of whole sectors are not all read first either (100 kernels of 15
-# products, an H100).
-LAPPED_SHARE = 1.4
+LAPPED_SHARE = 1.55  # of that, what tiles save that lap by a sector: lines of whole sectors are not all read first
 # Less of C's bytes, where tiles one after the other write parts of the same lines, as L2 still has them: kernels of 128
 # random products are predicted to take 0.984 of the time so, and 16 held-out ones took 0.984 of it on an H100.
 STORED_BESIDE, BESIDE = 0.15, 2  # and tiles along m that neighbours in time share then, or fewer
@@ -81,15 +79,15 @@ STORED_BYTES = {"once": 24.8, "overlapped": 47.0, "in turns": 38.8, "apart": 24.
 STORED_TURNED = 1.15  # times as long, by boxes of turned tiles
 STORED_ALONE_BUFFER = 1.1  # likewise, through one buffer
 # Times as long, without boxes: behind the next tile's first turns, which wait for the consumers' instructions; where
-# nothing is multiplied meanwhile; and where another consumer multiplies (680 kernels of 259 products, an H100).
-STORED_BY_THREADS = 3.0
-STORED_BY_THREADS_APART = 1.25
-STORED_BY_THREADS_IN_TURNS = 1.8
-STORED_BY_THREADS_HALF = 1.1  # likewise, of tiles of 64 rows (28 kernels of 12 products with a short k, an H100)
+# nothing is multiplied meanwhile; and where another consumer multiplies, of tiles of 64 rows in the last place (490
+# kernels of 180 illegal products and batches, the best predicted of each way among them, an H200: `ways_h200.json`).
+STORED_BY_THREADS, STORED_BY_THREADS_APART = 1.75, 1.25
+STORED_BY_THREADS_IN_TURNS, STORED_BY_THREADS_HALF = 0.75, 0.81
+ALONE_IN_TURNS = 9.5  # bytes of C a cycle and processor that a consumer stores so, where it is waited for
 STORED_BY_THREADS_OF_GROUPS = 1.5  # likewise, of groups of rows (`bench.gpu.members`)
 # Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own, and where nothing is multiplied
-# meanwhile (296 kernels, an H200).
-STORED_BY_COLUMNS, STORED_BY_COLUMNS_APART = 4.0, 1.85
+# meanwhile (as above).
+STORED_BY_COLUMNS, STORED_BY_COLUMNS_APART = 2.6, 2.2
 # Sectors a nanosecond, of all processors, that L2 is written in parts: of turned tiles whose rows are of one phase, in
 # which every eighth element, fourth or second is a tile's (49 kernels of 13 products on an H100).
 APART_SECTORS = 97.5
@@ -374,6 +372,10 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     )
     longer, more = _narrow_boxes(kernels, result_size)
     store = _stored(products, kernels, result_size, rounds) * (1 + longer)
+    # A consumer that stores for longer than the other one multiplies is waited for, as two tiles take both together.
+    alone = rows * columns * result_size / ALONE_IN_TURNS
+    late = (alone - steps * turn) / 2 * (kernels.ping_pong & kernels.by_rows & (groups == 0))
+    store = np.maximum(store, late)
     slide = np.maximum(0, kernels.slides - 1) * (SLIDE + SLIDE_SUMS * rows / BLOCK_ROWS * kernels.summed)
     compute = rounds * (steps * turn + (store + slide) * resident) / _clock(busy)
     empty = count * _empty((m, n), kernels, along) * depth * size

@@ -56,7 +56,8 @@ class Beside:
         peers: beside sums that are read of all CTAs that split k.
         realigned: beside fragments and where rows of A start.
         wide: more of a producer for lines that are woven in two boxes of a phase, which it shares with others. wide_rows:
-            more for their sums that leave by rows.
+            more for their sums that leave by rows. stored: more for sums of any lines that are woven and threads store.
+            uniform: fewer that such a producer uses than it may need.
         apart: more for sums that threads store then, as rows of a phase are no neighbours in C.
         sliding: more for sums that slide by what members that begin anywhere say. phased: more for what is held where
             tiles of one phase leave by wide rows.
@@ -88,7 +89,9 @@ class Beside:
     peers: int = 23
     realigned: int = 20
     wide: int = 32
-    wide_rows: int = 8
+    wide_rows: int = 12
+    stored: int = 8
+    uniform: int = 15
     apart: int = 12
     sliding: int = 22
     phased: int = 7
@@ -236,7 +239,9 @@ def predicted(
     work = Work.of(kernel, scaled=scaled)
     consumer = _of_kernel(kernel, work, result_bytes, beside) + MORE * rows_together(kernel, result_bytes)
     taken, kept = (given - UNUSED for given in kernel.registers)
-    return min(consumer, taken), min(int(of_producer(work, beside)), kept)
+    # Where lines that are woven go to CTAs along m alone, ptxas mostly finds uniform registers for what it may need.
+    uniform = beside.uniform * (work.woven > 0 and work.down > 1 and work.across == 1)
+    return min(consumer, taken), min(int(of_producer(work, beside)) - uniform, kept)
 
 
 def rows_together(kernel: ProductKernel, result_bytes: int) -> bool:
@@ -269,7 +274,8 @@ def _used(work: Work, result_bytes: int, overlapped: bool, lone: bool, beside: B
         return int(max(needed, stored + beside.freely * wide * (1 + lone)))
     if overlapped and work.turned:
         return needed + beside.freely * lone
-    apart = work.starts > 0 and not work.turned and not work.sums
+    woven = work.woven > 0 and work.columns > NARROW_COLUMNS
+    apart = work.starts > 0 and not (woven or work.turned or work.sums)
     member = beside.member * work.batch * (work.rows or (overlapped and not work.by_columns))
     scales = max(0, work.columns // 4 - beside.scales) * work.scaled * (not work.rows)  # of all columns of a thread
     return int(needed + beside.freely * apart + member + scales)
@@ -286,10 +292,10 @@ def of_consumers(work: Work, result_bytes: Any, overlapped: Any, beside: Beside 
     """
     sums = work.blocks * work.columns // 2  # of 32 bits: 64 rows of two columns are one of each of 128 threads
     starts = work.starts
-    # Two words are read for each that is multiplied, since it may begin in any byte of the first; of what is woven both
-    # of its halves at once.
-    steps = np.where(work.columns <= NARROW_COLUMNS, STEPS, 1)
-    words = np.where(work.woven, 1, 2)
+    # Two words are read for each that is multiplied, since it may begin in any byte of the first; of what is woven one
+    # half goes into the other one's word, unless all steps are read at once.
+    narrow = np.asarray(work.columns <= NARROW_COLUMNS)
+    steps, words = np.where(narrow, STEPS, 1), np.where(np.asarray(work.woven) * ~narrow, 1, 2)
     realigned = starts + words * FRAGMENT * SETS * steps * work.blocks + beside.realigned
     by_rows = beside.rows + beside.phased * work.phased * (work.columns * result_bytes >= WIDE_ROW)
     ways = (work.rows, by_rows), (work.turned, beside.turned), (work.by_columns, beside.columns)
@@ -301,7 +307,7 @@ def of_consumers(work: Work, result_bytes: Any, overlapped: Any, beside: Beside 
     reduced = np.where(work.sums, work.split * (GRANULE_BYTES // result_bytes) + beside.peers, 0)
     by_threads = np.where(work.rows, beside.lay, np.where(work.by_columns, beside.turn, 0))
     apart = np.where(starts, beside.apart, beside.sliding * work.slides * work.loose)
-    apart = apart + beside.wide_rows * (np.asarray(work.woven) > 1) * work.rows
+    apart = np.where(work.woven, beside.stored, apart) + beside.wide_rows * (np.asarray(work.woven) > 1) * work.rows
     stored = (by_threads + starts + apart) * np.logical_not(overlapped)
     most = np.maximum(sums + np.maximum(mainloop, np.where(by_threads, stored, 0)), reduced)
     return np.asarray(most + np.minimum(beside.scales, work.columns // 4) * work.scaled)
