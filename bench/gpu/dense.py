@@ -16,9 +16,9 @@ are taken as they are. Each kernel is checked against float64, then timed in tur
 launches rotate through more operands than L2 holds; beside the illegal ones also operands padded first, and for
 as many as asked what torch.compile makes of them. --checked are two small products of each text besides, of whole
 numbers, which must be right in every element, with guards around C. --usual times beside each kernel the same one in
-the order of tiles, and by the maps, that suit any extents, where its own are others. --ways takes of each way in which C
-leaves, beside the first choice, the kernel that is predicted to be fastest too. --parts times passes over operands and
-the product behind them apart as well.
+the order of tiles, and by the maps, that suit any extents, where its own are others. --ways takes of each way in which
+C leaves, beside the first choice, the kernel that is predicted to be fastest too. --parts times passes over operands
+and the product behind them apart as well.
 Writes dense.json into $OUT, else into FOLDER.
 """
 
@@ -293,7 +293,7 @@ def graphed(ways: dict[str, list[Callable[[], None]]], stream: Any) -> dict[str,
     return {name: statistics.median(found) for name, found in samples.items()}
 
 
-def measure(
+def measure(  # noqa: PLR0917 - what is measured, and how
     compiled: bool,
     entry: dict[str, Any],
     load: Callable[[Any], Any],

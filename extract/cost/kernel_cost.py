@@ -38,11 +38,10 @@ FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rate
 # for a part, and for some cycles more a turn where CTAs share B alone (144 kernels of 56 products, both GPUs).
 REALIGNED, REALIGNED_COLUMNS = 0.66, 93.0
 REALIGNED_LOAD, REALIGNED_SHARED_B = 0.83, 65.0
-# Likewise of lines that are woven, of which lanes read halves of words, all of what loads take (55 kernels of 14
-# products, an H200): what shared memory serves, in multiples of what is multiplied.
+# Likewise of lines that are woven, of which lanes read halves of words, all of what loads take (55 kernels, an H200).
 WOVEN, WOVEN_COLUMNS, WOVEN_ROWS = 0.2, 140.0, 32.0
-# More where each consumer has two blocks of 64 rows, as tiles of more rows have, and so many times as long to store them
-# (101 kernels of 34 products, an H200): 0.99 of the time is predicted then, 0.92 without.
+# More where each consumer has two blocks of 64 rows, as tiles of more rows have, and so many times as long to store
+# them (101 kernels of 34 products, an H200): off by 1.03 then, predicted 0.92 of the time without.
 WOVEN_TWICE, WOVEN_ONCE, STORED_TWICE = 0.12, 192, 1.4
 # Likewise of groups, whose rows are columns of C^T (31 kernels of 5 products, an H200).
 REALIGNED_GROUPED, REALIGNED_GROUPED_COLUMNS = 0.45, 95.0
@@ -85,8 +84,7 @@ STORED_BY_THREADS, STORED_BY_THREADS_APART = 1.75, 1.25
 STORED_BY_THREADS_IN_TURNS, STORED_BY_THREADS_HALF = 0.75, 0.81
 ALONE_IN_TURNS = 9.5  # bytes of C a cycle and processor that a consumer stores so, where it is waited for
 STORED_BY_THREADS_OF_GROUPS = 1.5  # likewise, of groups of rows (`bench.gpu.members`)
-# Likewise by threads of turned tiles, whose columns of 64 rows have ends of their own, and where nothing is multiplied
-# meanwhile (as above).
+# Likewise by threads of turned tiles, whose columns of 64 rows have ends, and where nothing is multiplied meanwhile.
 STORED_BY_COLUMNS, STORED_BY_COLUMNS_APART = 2.6, 2.2
 # Sectors a nanosecond, of all processors, that L2 is written in parts: of turned tiles whose rows are of one phase, in
 # which every eighth element, fourth or second is a tile's (49 kernels of 13 products on an H100).
@@ -372,10 +370,7 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     )
     longer, more = _narrow_boxes(kernels, result_size)
     store = _stored(products, kernels, result_size, rounds) * (1 + longer)
-    # A consumer that stores for longer than the other one multiplies is waited for, as two tiles take both together.
-    alone = rows * columns * result_size / ALONE_IN_TURNS
-    late = (alone - steps * turn) / 2 * (kernels.ping_pong & kernels.by_rows & (groups == 0))
-    store = np.maximum(store, late)
+    store = np.where(groups > 0, store, np.maximum(store, _waited_for(kernels, result_size, steps * turn)))
     slide = np.maximum(0, kernels.slides - 1) * (SLIDE + SLIDE_SUMS * rows / BLOCK_ROWS * kernels.summed)
     compute = rounds * (steps * turn + (store + slide) * resident) / _clock(busy)
     empty = count * _empty((m, n), kernels, along) * depth * size
@@ -548,6 +543,15 @@ def _stored(products: Products, kernels: KernelColumns, result_size: Numbers, ro
     store = store * np.where(kernels.woven & (kernels.rows > WOVEN_ONCE), STORED_TWICE, 1.0)
     as_sums = np.where(products.granular[:, None], STORED_AS_SUMS, STORED_ALONE)
     return np.asarray(store * np.where(kernels.by_sums & (kernels.split == 1), as_sums, 1.0), np.float64)
+
+
+def _waited_for(kernels: KernelColumns, result_size: Numbers, multiplied: Numbers) -> Numbers:
+    """Return the cycles in which a consumer is waited for that stores rows for longer than the other one multiplies.
+
+    Two tiles take then as long as one of them is stored and multiplied.
+    """
+    alone = kernels.rows * kernels.columns * result_size / ALONE_IN_TURNS
+    return np.asarray((alone - multiplied) / 2 * (kernels.ping_pong & kernels.by_rows), np.float64)
 
 
 def _parted(products: Products, kernels: KernelColumns, along: Numbers) -> Numbers:

@@ -55,9 +55,9 @@ class Beside:
         lay: beside sums that leave by rows: addresses in C and in shared memory, both ends of a row. turn: by columns.
         peers: beside sums that are read of all CTAs that split k.
         realigned: beside fragments and where rows of A start.
-        wide: more of a producer for lines that are woven in two boxes of a phase, which it shares with others. wide_rows:
-            more for their sums that leave by rows. stored: more for sums of any lines that are woven and threads store.
-            uniform: fewer that such a producer uses than it may need.
+        wide: more of a producer for lines that are woven in two boxes of a phase, which it shares with others.
+            wide_rows: more for their sums that leave by rows. stored: more for sums of any lines that are woven and
+            threads store. uniform: fewer that such a producer uses than it may need.
         apart: more for sums that threads store then, as rows of a phase are no neighbours in C.
         sliding: more for sums that slide by what members that begin anywhere say. phased: more for what is held where
             tiles of one phase leave by wide rows.
