@@ -96,8 +96,7 @@ BEGUN_ANEW = 2300.0  # nanoseconds from one tile to the next then, as a CTA has 
 NARROW_BOXES = {128: (0.0, 0.0), 64: (0.131, 0.87), 32: (0.919, 2.01)}
 DRAM_SHARE = 0.819  # of the datasheet's bandwidth
 WRITTEN_SHARE = 1.56  # of that, since what is written waits in L2
-# Likewise, of groups along k, of which each writes a C: more than waits there (91 kernels of 28 products on an H100 and
-# an H200). What clears others' k is not told apart in these times.
+# Likewise, of groups along k, each of which writes a C: more than waits there (91 kernels of 28 products, both GPUs).
 WRITTEN_CUT = 1.0
 KEPT_SHARE = 0.185  # of L2 that keeps an operand for the next wave of tiles
 SPLIT = 1204.0  # nanoseconds in which a cluster meets twice
@@ -105,13 +104,11 @@ SPLIT_BYTES = 0.0531  # nanoseconds a byte of sums, to write them and to add up 
 # Likewise, where A is realigned in registers, and times as long where rows of phases are added up along rows (37
 # kernels of 25 products, both GPUs).
 SPLIT_REALIGNED, SPLIT_SCATTERED = 3000.0, 1.5
-# Of the kernel behind that adds slices up (180 kernels of 110 products, an H200).
-SUMMED_LAUNCH = 2600.0
-SUMMED_SHARE = 0.729  # of the datasheet's bandwidth, for what it reads and writes
+# Of the kernel behind that adds slices up, and of the datasheet's bandwidth for it (180 kernels of 110, an H200).
+SUMMED_LAUNCH, SUMMED_SHARE = 2600.0, 0.729
 SUM_BYTES = 4  # of an element of what a slice gives
 TURN, OVERLAP = 10.2, 3.39  # the norms in which what happens at once adds up: in a turn along k, and in all
-# Of a tile, of each group of rows, on the average of routings (340 kernels of 49 products, on both GPUs).
-UNFILLED = 0.6
+UNFILLED = 0.6  # of a tile, of each group of rows, on the average of routings (340 kernels of 49 products, both GPUs)
 ROUNDING = 0.1  # of predicted nanoseconds
 
 
