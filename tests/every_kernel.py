@@ -202,7 +202,8 @@ def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple
         yield from ((shape, -slices, 1) for shape, slices in sliced(gemm, realign, sides[1][1]))
         return
     if store == "lapped":
-        shapes = LAPPED + HALF * (realign == "none") if is_short(gemm) and extent[1] > 128 else []
+        shapes = [one for one in LAPPED if realign != "woven" or not one[3]] + HALF * (realign == "none")
+        shapes = shapes if is_short(gemm) and extent[1] > 128 else []
         yield from ((shape, 1, 1) for shape in shapes)
         return
     if store != "sums":

@@ -96,12 +96,13 @@ def test_split_is_the_best_there_is(consumer: int, producer: int, warpgroups: in
     Where both can have some to spare, splits that do not give as many are not asked for.
     """
     # Registers come to a launch in steps of 8 a thread, as many for each; later the CTA shares them.
-    pool = H200.registers_per_processor // blocks // 128 // (warpgroups + 1) // 8 * 8 * (warpgroups + 1)
+    each = H200.registers_per_processor // blocks // 128 // (warpgroups + 1) // 8 * 8
+    pool = each * (warpgroups + 1)
     counts = range(24, 257, 8)
     allowed = [
         (c, p)
         for c, p in product(counts, counts)
-        if c * warpgroups + p <= pool and c >= consumer + 2 and p >= producer + 2 and c <= 232
+        if c * warpgroups + p <= pool and c >= consumer + 2 and producer + 2 <= p <= each and c <= 232
     ]
     taken, kept_back = solved(consumer, producer, warpgroups, blocks, H200, spare=spare)
     found = int(taken), int(kept_back)

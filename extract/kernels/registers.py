@@ -370,11 +370,11 @@ def solved(  # noqa: PLR0917 - columns of a table
     fewest, sparing = (
         np.minimum((whole - one) // warpgroups // STEP * STEP, MOST_TAKEN) for one in (least, least + spare)
     )
-    spares = sparing >= needed + spare
+    spares = (sparing >= needed + spare) & (least + spare <= each)
     taken = np.where(spares, sparing, fewest)
     kept = np.minimum(
         np.maximum(least + spare * spares, np.where(blocks == 1, MOST_KEPT, LEAST)),
-        (whole - warpgroups * taken) // STEP * STEP,
+        np.minimum(each, (whole - warpgroups * taken) // STEP * STEP),  # it gives some back, and gets none (C7406)
     )
-    enough = (taken >= needed) & (each >= ALIGNER_REGISTERS * mending)
+    enough = (taken >= needed) & (kept >= least) & (each >= ALIGNER_REGISTERS * mending)
     return np.where(enough, taken, 0), np.where(enough, kept, 0)
