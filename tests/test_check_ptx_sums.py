@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from test_check_ptx_staging import MET, SUMS, by_registers, checked, stored
 
-from legalsat.extract.check.check_ptx import KernelCheck
+from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
 
 BEGIN, ADD = "0", "1"
 READ = "add.f32 %f4, %f0, %f0;\n"
@@ -81,3 +84,14 @@ def test_what_is_a_for_some_is_not_b_for_others(exchanged: bool) -> None:
 def test_what_lies_along_k_for_some_does_not_lie_across_for_others(across: str) -> None:
     said = [one.reason for one in twice(across=across).unproven if "swizzle or order of axes" in one.reason]
     assert bool(said) is (across == "1")
+
+
+@pytest.mark.parametrize("name", ["triton_bias_sm_100", "triton_attention_of_8_warps_sm_100"])
+def test_one_thread_issues_a_multiplication_of_tcgen05(name: str) -> None:
+    """By all of a warp it is done as often as there are threads, and one thread's commit knows its own alone."""
+    text = (Path(__file__).parent / "data" / "ptx" / f"{name}.ptx").read_text()
+    *_, last = re.finditer(r"@%p\d+ (?=tcgen05\.mma)", text)
+    assert check_ptx(text).proven
+    by_all = check_ptx(text[: last.start()] + text[last.end() :])
+    assert not by_all.proven
+    assert any("32 threads issue this multiplication" in one.reason for one in by_all.unproven), by_all.unproven

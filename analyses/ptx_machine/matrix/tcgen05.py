@@ -99,6 +99,9 @@ def _issue(program: Any, i: Instruction) -> Operation:
         lanes = active(part, guard, line)
         if not lanes:
             return None
+        if lanes & (lanes - 1):
+            said = "threads issue this multiplication, each of which is one of its own; let one do it (elect.sync)"
+            run.note(line, f"{lanes.bit_count()} {said}")
         order, agent = run.order, _unit(run, warp)
         word = units.one_address(part, idesc, 0, lanes, line)
         n = 8 * (word >> 17 & 63)
