@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from legalsat.analyses.ptx.brought import MISPLACED, Brought, Open
+from legalsat.analyses.ptx.instruction import Instruction
 from legalsat.analyses.ptx.text import Kernel
 from legalsat.analyses.ptx_machine.memory import in_words
 from legalsat.analyses.ptx_machine.shadow import Cells, Indices, key_of
@@ -27,22 +28,21 @@ Source: TypeAlias = "tuple[int, tuple[int, int] | None]"  # the line that wrote,
 
 def stretches_of(kernel: Kernel) -> dict[int, int]:
     """Return the stretch of each ldmatrix of a kernel, by identity; those that transpose have their own."""
-    labels, number, found = set(kernel.labels.values()), 0, dict[int, int]()
-    for at, i in enumerate(kernel.instructions):
-        number += at in labels or i.base in _LEAVES | _WRITES
-        if i.base == "ldmatrix":
-            found[id(i)] = 2 * number + ("trans" in i.parts)
-    return found
+    numbered = _numbered(kernel, _LEAVES | _WRITES)
+    return {id(i): 2 * number + ("trans" in i.parts) for number, i in numbered if i.base == "ldmatrix"}
 
 
 def written_together(kernel: Kernel) -> dict[int, int]:
     """Return the lines that may write shared memory, and for each the stretch of code that it is in."""
-    labels, number, found = set(kernel.labels.values()), 0, dict[int, int]()
+    return {i.line: number for number, i in _numbered(kernel, _LEAVES) if i.base in _WRITES}
+
+
+def _numbered(kernel: Kernel, ends: Collection[str]) -> Iterator[tuple[int, Instruction]]:
+    """Yield the instructions of a kernel with the number of their stretch, which labels and some of them begin."""
+    labels, number = set(kernel.labels.values()), 0
     for at, i in enumerate(kernel.instructions):
-        number += at in labels or i.base in _LEAVES
-        if i.base in _WRITES:
-            found[i.line] = number
-    return found
+        number += at in labels or i.base in ends
+        yield number, i
 
 
 @dataclass

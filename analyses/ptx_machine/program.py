@@ -229,8 +229,12 @@ class Program:
 
     def left_unread(self) -> Open:
         """Return what speaks against lines of which some is written to shared memory, or read twice, in vain."""
-        together = written_together(self.kernel)
-        return self.written_by_line.unread(self.shared_regions.cells, self.granule, together)
+        return self.written_by_line.unread(self.shared_regions.cells, self.granule, self.together)
+
+    @cached_property
+    def together(self) -> dict[int, int]:
+        """The lines that may write shared memory, and the stretch of code that each is in."""
+        return written_together(self.kernel)
 
     @cached_property
     def edits_maps(self) -> bool:

@@ -15,7 +15,6 @@ from legalsat.analyses.ptx_machine.alu import arithmetic, compare
 from legalsat.analyses.ptx_machine.branches import fails, is_harmless
 from legalsat.analyses.ptx_machine.flow import Control, is_choice
 from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE
-from legalsat.analyses.ptx_machine.matrix import results
 from legalsat.analyses.ptx_machine.order import BRANCHES
 from legalsat.analyses.ptx_machine.tickets import draws
 
@@ -43,10 +42,8 @@ def _sources(instruction: Instruction, *, traced: bool) -> list[str]:
 
 def slice_of(program: Any, instructions: list[Instruction], control: Control) -> list[bool]:
     """Say of each instruction whether it matters: effects, what steers these, and branches on which they depend."""
-    program.sums = frozenset(
-        name for i in instructions if i.base == "wgmma" and i.operands[3:] for name in vector(i.operands[0])
-    )
-    program.firsts = results.firsts_of(instructions)
+    sums = [vector(i.operands[0]) for i in instructions if i.base == "wgmma" and i.operands[3:]]
+    program.sums, program.firsts = frozenset(name for one in sums for name in one), frozenset(one[0] for one in sums)
     program.fetched = frozenset(
         name for i in instructions if i.base == "tcgen05" and i.parts[1] == "ld" for name in vector(i.operands[0])
     )

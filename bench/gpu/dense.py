@@ -52,7 +52,7 @@ from bench.gpu.gemm import (
     steps_of,
 )
 from bench.gpu.gemm_shapes import BYTES, Shape, product_of, storage
-from bench.gpu.search import Watched, compile_all, read, refused_of, work, write
+from bench.gpu.search import Watched, compile_all, first_of_each, read, refused_of, work, write
 
 LEAST, MOST = 64, 24576  # of an extent
 MOST_FLOPS = 3e12  # of a product, a few milliseconds
@@ -223,11 +223,9 @@ def of_ways(listed: list[tuple[float, Any]]) -> list[Any]:
     Args:
         listed: kernels with predicted nanoseconds, the best first; those predicted much longer than it are left out.
     """
-    found: dict[object, Any] = {}
-    for ns, kernel in listed:
-        if ns <= WAYS * listed[0][0] and kernel.slices == kernel.split == 1:
-            found.setdefault((kernel.store, kernel.ping_pong, kernel.overlapped > 0), kernel)
-    return list(found.values())[:MOST_WAYS]
+    near = (one for one in listed if one[0] <= WAYS * listed[0][0] and one[1].slices == one[1].split == 1)
+    firsts = first_of_each(near, lambda kernel: (kernel.store, kernel.ping_pong, kernel.overlapped > 0))
+    return [kernel for _, kernel in islice(firsts, MOST_WAYS)]
 
 
 def usual(kernel: Any) -> list[Any]:
@@ -293,12 +291,13 @@ def graphed(ways: dict[str, list[Callable[[], None]]], stream: Any) -> dict[str,
     return {name: statistics.median(found) for name, found in samples.items()}
 
 
-def measure(  # noqa: PLR0917 - what is measured, and how
+def measure(
     compiled: bool,
     entry: dict[str, Any],
     load: Callable[[Any], Any],
     failed: dict[str, str],
     say: Callable[[str], None],
+    *,
     parts: bool = False,
 ) -> dict[str, Any]:
     """Check and time a product's kernels, beside torch.compile's if asked; else as `bench.gpu.search.measure`.
@@ -353,7 +352,7 @@ def measure(  # noqa: PLR0917 - what is measured, and how
     }
 
 
-def run(folder: Path, seconds: float, compiled: int, parts: bool = False) -> int:
+def run(folder: Path, seconds: float, compiled: int, *, parts: bool = False) -> int:
     """Compile, check and time all kernels; return 1 where one is wrong."""
     started, prepared = time.monotonic(), read(folder)
     refused = compile_all(folder, prepared)
@@ -466,7 +465,7 @@ def main() -> int:
     if asked.command == "prepare":
         prepare(asked)
     elif asked.command == "run":
-        return run(asked.folder, asked.seconds, asked.compiled, asked.parts)
+        return run(asked.folder, asked.seconds, asked.compiled, parts=asked.parts)
     else:
         judge(asked.file)
     return 0

@@ -29,7 +29,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -38,6 +38,7 @@ from typing import Any
 
 from bench.gpu.member_arrays import Arrays
 from bench.gpu.member_cases import CHECKED, OF, cases, operator_of
+from bench.gpu.search import first_of_each
 
 WORKERS = 16
 RIVALS = ("torch", "loop", "nearest", "dense", "bound", "aligned")
@@ -58,7 +59,7 @@ def prepare(asked: argparse.Namespace) -> None:
         if asked.of == "loose":
             every = (one for one in every if any(one[1].loose) or (one[1].ragged and any(one[1].aligned)))
         if asked.spread:
-            every = first_of_each_tile(every)
+            every = first_of_each(every, lambda kernel: (kernel.tile, kernel.ping_pong))
         listed = list(islice(every, asked.kernels if not checked else 300))
         if checked:
             listed = rng.sample(listed, min(asked.kernels, len(listed)))
@@ -70,16 +71,6 @@ def prepare(asked: argparse.Namespace) -> None:
         found.append({**case, "candidates": candidates})
     (asked.folder / "cases.json").write_text(json.dumps({"of": asked.of, "cases": found}))
     print(f"{len(found)} products, {sum(len(one['candidates']) for one in found)} kernels")
-
-
-def first_of_each_tile(kernels: Iterator[tuple[float, Any]]) -> Iterator[tuple[float, Any]]:
-    """Yield the first kernel of each tile, and of those whose warpgroups take turns."""
-    seen = set[object]()
-    for time_, kernel in kernels:
-        key = kernel.tile, kernel.ping_pong
-        if key not in seen:
-            seen.add(key)
-            yield time_, kernel
 
 
 def measured(

@@ -31,7 +31,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -161,6 +161,15 @@ def compile_all(folder: Path, prepared: Mapping[str, Any], until: float = float(
     names = list(dict.fromkeys(name for one in prepared["products"] for name in _names(one)))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return {name: why for name, why in zip(names, pool.map(build, names), strict=True) if why}
+
+
+def first_of_each(kernels: Iterable[tuple[float, Any]], key: Callable[[Any], object]) -> Iterator[tuple[float, Any]]:
+    """Yield kernels with their predicted times that are the first ones of a key."""
+    seen = set[object]()
+    for time_, kernel in kernels:
+        if key(kernel) not in seen:
+            seen.add(key(kernel))
+            yield time_, kernel
 
 
 def _names(product: Mapping[str, Any]) -> Iterable[str]:

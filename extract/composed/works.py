@@ -10,7 +10,8 @@ from collections.abc import Hashable
 from typing import Any, TypeAlias
 
 from legalsat.extract.cost.cost import NOMINAL, among_others, exchanges, relayout_nanoseconds
-from legalsat.extract.cost.kernel_cost import Products, crossed, least_times
+from legalsat.extract.cost.kernel_cost import Products, least_times
+from legalsat.extract.cost.matrices import crossed
 from legalsat.extract.kernels.joint import cached_gemm_plan
 from legalsat.extract.kernels.product_kernels import best_kernels, multiplied
 from legalsat.extract.search.planner import NoLegalLayout, cached_plan

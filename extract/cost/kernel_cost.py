@@ -8,7 +8,6 @@ the judgements of these two.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -16,17 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legalsat.extract.cost.cost import NOMINAL, RELAID_BESIDE, SECTOR_BYTES, moved_beside, relayout_nanoseconds
+from legalsat.extract.cost.cost import NOMINAL, RELAID_BESIDE, SECTOR_BYTES, relayout_nanoseconds
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
-from legalsat.extract.kernels.product_maps import is_scattered, laid, sides
+from legalsat.extract.cost.matrices import LINE, count_of, crossed, is_granular, moved_for_each, steps_apart
+from legalsat.extract.kernels.product_maps import laid, sides
 from legalsat.extract.kernels.reads import axes_read
 from legalsat.extract.moved.relayouts import MEANS, relayout_times
 from legalsat.operators.gemm import Gemm
-from legalsat.operators.members import OPERANDS, Members
+from legalsat.operators.members import OPERANDS
 from legalsat.plans.product_cost import ProductCost
 from legalsat.plans.product_kernel import BLOCK_ROWS, WOVEN_BESIDE, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
-from legalsat.tensor import Tensor, plain
 
 LAUNCH = 3164.0  # nanoseconds of a launch, its first loads and its last stores
 CLOCK = 1.66  # cycles a nanosecond under load
@@ -38,14 +37,14 @@ FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rate
 # for a part, and for some cycles more a turn where CTAs share B alone (144 kernels of 56 products, both GPUs).
 REALIGNED, REALIGNED_COLUMNS = 0.66, 93.0
 REALIGNED_LOAD, REALIGNED_SHARED_B = 0.83, 65.0
-# Likewise of lines that are woven, of which lanes read halves of words, all of what loads take (55 kernels, an H200).
+# Likewise of lines that are woven, of which lanes read halves of words, all of what loads take (55 kernels of 14
+# products, an H200): what shared memory serves, in multiples of what is multiplied.
 WOVEN, WOVEN_COLUMNS, WOVEN_ROWS = 0.2, 140.0, 32.0
 # More where each consumer has two blocks of 64 rows, as tiles of more rows have, and so many times as long to store
 # them (101 kernels of 34 products, an H200): off by 1.03 then, predicted 0.92 of the time without.
 WOVEN_TWICE, WOVEN_ONCE, STORED_TWICE = 0.12, 192, 1.4
 # Likewise of groups, whose rows are columns of C^T (31 kernels of 5 products, an H200).
 REALIGNED_GROUPED, REALIGNED_GROUPED_COLUMNS = 0.45, 95.0
-LINE = 128  # bytes, of L2 and of a box's row
 CROSSED = 0.23  # of a row's requests, for one that lies in two lines
 CROSSED_SECTOR = 0.305  # more, where rows begin at any granule: every second one has a sector of 32 bytes more
 STORED_CROSSED = 0.82  # of C's bytes, likewise: lines that are written in parts are read first
@@ -78,10 +77,12 @@ STORED_BYTES = {"once": 24.8, "overlapped": 47.0, "in turns": 38.8, "apart": 24.
 STORED_TURNED = 1.15  # times as long, by boxes of turned tiles
 STORED_ALONE_BUFFER = 1.1  # likewise, through one buffer
 # Times as long, without boxes: behind the next tile's first turns, which wait for the consumers' instructions; where
-# nothing is multiplied meanwhile; and where another consumer multiplies, of tiles of 64 rows in the last place (490
-# kernels of 180 illegal products and batches, the best predicted of each way among them, an H200: `ways_h200.json`).
-STORED_BY_THREADS, STORED_BY_THREADS_APART = 1.75, 1.25
-STORED_BY_THREADS_IN_TURNS, STORED_BY_THREADS_HALF = 0.75, 0.81
+# nothing is multiplied meanwhile; and where another consumer multiplies (490 kernels of 180 illegal products and
+# batches, the best predicted of each way among them, an H200: `ways_h200.json`).
+STORED_BY_THREADS = 1.75
+STORED_BY_THREADS_APART = 1.25
+STORED_BY_THREADS_IN_TURNS = 0.75
+STORED_BY_THREADS_HALF = 0.81  # likewise, of tiles of 64 rows
 ALONE_IN_TURNS = 9.5  # bytes of C a cycle and processor that a consumer stores so, where it is waited for
 STORED_BY_THREADS_OF_GROUPS = 1.5  # likewise, of groups of rows (`bench.gpu.members`)
 # Likewise by threads of turned tiles, whose columns of 64 rows have ends, and where nothing is multiplied meanwhile.
@@ -104,8 +105,9 @@ SPLIT_BYTES = 0.0531  # nanoseconds a byte of sums, to write them and to add up 
 # Likewise, where A is realigned in registers, and times as long where rows of phases are added up along rows (37
 # kernels of 25 products, both GPUs).
 SPLIT_REALIGNED, SPLIT_SCATTERED = 3000.0, 1.5
-# Of the kernel behind that adds slices up, and of the datasheet's bandwidth for it (180 kernels of 110, an H200).
-SUMMED_LAUNCH, SUMMED_SHARE = 2600.0, 0.729
+# Of the kernel behind that adds slices up (180 kernels of 110 products, an H200).
+SUMMED_LAUNCH = 2600.0
+SUMMED_SHARE = 0.729  # of the datasheet's bandwidth, for what it reads and writes
 SUM_BYTES = 4  # of an element of what a slice gives
 TURN, OVERLAP = 10.2, 3.39  # the norms in which what happens at once adds up: in a turn along k, and in all
 UNFILLED = 0.6  # of a tile, of each group of rows, on the average of routings (340 kernels of 49 products, both GPUs)
@@ -151,18 +153,18 @@ class Products:
         held = [(gemm.matrices, gemm.members) for gemm in gemms]
         a, b, c = (np.array([crossed(one[name]) for one, _ in held], np.float64).T for name in "ABC")
         loaded = (CROSSED * a[0] + CROSSED_SECTOR * a[1], CROSSED * b[0] + CROSSED_SECTOR * b[1])
-        one, granular = gemms[0], np.array([_granular(one["C"]) for one, _ in held])
+        one, granular = gemms[0], np.array([is_granular(one["C"]) for one, _ in held])
         shared = (one.dtype.bytes, one.out_dtype.bytes, one.constant_b)
-        counts = [[_different(members, name) for _, members in held] for name in OPERANDS]
+        counts = [[count_of(members, name) for _, members in held] for name in OPERANDS]
         of_a, of_b, of_c = np.array(counts, np.float64)
         cut = np.array([members.groups if members.ragged == "k" else 0 for _, members in held], np.float64)
         k, of_a, of_b = k / np.maximum(cut, 1), np.maximum(of_a, cut), np.maximum(of_b, cut)
         groups = np.array([members.groups if members.ragged == "m" else 0 for _, members in held], np.float64)
         crossing = (*loaded, STORED_CROSSED * c[0] + STORED_SECTOR * c[1])
         axes = axes_read(gemms[0].dtype.name, target)
-        waste = [[_scattered(one[name], members, name, axes) for one, members in held] for name in OPERANDS]
+        waste = [[moved_for_each(one[name], members, name, axes) for one, members in held] for name in OPERANDS]
         of_all = np.array(waste[0]), np.array(waste[1]), np.array(waste[2])
-        steps = np.array([_apart(one["C"]) for one, _ in held], np.float64).T
+        steps = np.array([steps_apart(one["C"]) for one, _ in held], np.float64).T
         matrices = of_a, of_b, of_c
         apart, parted = (steps[0], steps[1]), STORED_SECTOR * c[1]
         return Products(m, n, k, crossing, parted, granular, matrices, of_all, apart, groups, cut, *shared)
@@ -181,54 +183,6 @@ class Products:
             scattered=(wasted_a, wasted_b, wasted_c),
             apart=(down, across),
         )
-
-
-def _scattered(tensor: Tensor, members: Members, operand: str, axes: int) -> float:
-    """Return bytes that DRAM moves for each one of an operand that is laid out anew, or of C.
-
-    Where no elements lie side by side they are read along the nearer ones, if lines may lie so: the matrix unit
-    may read K alone, the first of `axes`, and groups along k are cleared of others' k in lines along it. Of members
-    that lie side by side element by element, all that is fetched is wanted. L2 holds C until neighbours have been
-    written.
-    """
-    beside = any(extent > 1 and step == 1 for extent, step in zip(members.extents, members.of(operand), strict=True))
-    if beside or not is_scattered(tensor):
-        return 1.0
-    size, steps = tensor.dtype.bytes, plain(tensor.strides)
-    along_k = operand != "C" and (axes < 2 or members.ragged == "k")
-    return moved_beside((steps[1] if along_k else min(steps)) * size, size)
-
-
-def _apart(c: Tensor) -> tuple[int, int]:
-    """Return the bytes from row to row of C, and from column to column; 0 where elements lie side by side."""
-    down, across = (step * c.dtype.bytes for step in plain(c.strides))
-    return (0, 0) if c.dtype.bytes in {down, across} else (down, across)
-
-
-def _different(members: Members, operand: str) -> int:
-    """Return how many matrices of an operand there are."""
-    return math.prod(extent for extent, step in zip(members.extents, members.of(operand), strict=True) if step)
-
-
-def crossed(tensor: Tensor) -> tuple[float, float]:
-    """Return how many of the rows of a matrix's boxes lie in two lines, and whether they begin at any granule.
-
-    Where no elements lie side by side no box has any.
-    """
-    if is_scattered(tensor):
-        return 0.0, 0.0
-    strides, shape = plain(tensor.strides), plain(tensor.shape)
-    lines = 1 - min((0, 1), key=lambda axis: (strides[axis] != 1, shape[axis] != 1))
-    common = math.gcd(strides[lines] * tensor.dtype.bytes, LINE) if shape[lines] > 1 else LINE
-    common = max(common, GRANULE_BYTES)
-    return 1 - common / LINE, float(common == GRANULE_BYTES)
-
-
-def _granular(tensor: Tensor) -> bool:
-    """Return whether rows of a matrix begin at whole granules."""
-    steps = [step for step, extent in zip(plain(tensor.strides), plain(tensor.shape), strict=True) if extent > 1]
-    starts = (tensor.address, *(step * tensor.dtype.bytes for step in steps if step != 1))
-    return all(start % GRANULE_BYTES == 0 for start in starts)
 
 
 def kernel_cost(gemm: Gemm, kernel: ProductKernel, target: Target) -> ProductCost:

@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from legalsat.extract.cost.kernel_columns import KernelColumns
-from legalsat.extract.cost.kernel_cost import BESIDE, LINE
+from legalsat.extract.cost.kernel_cost import BESIDE
+from legalsat.extract.cost.matrices import LINE
 from legalsat.extract.kernels.product_maps import extents
 from legalsat.extract.moved.relayouts import MEANS, ways_of
 from legalsat.operators.gemm import Gemm

@@ -224,9 +224,7 @@ def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
     if form.store == "lapped":
         extent = one.m if form.swapped else one.n
         suits = one.result.bytes > 1 and one.turns <= LAPPED_TURNS and extent > NARROW[-1] and not one.ragged
-        in_turns = form.realign != "woven"  # of which none could be proven
-        cuts = tuple(one for one in LAPPED_CUTS if in_turns or not one.ping_pong)
-        return (*cuts, *(HALF_CUTS if form.realign == "none" else ())) if suits else ()
+        return (*LAPPED_CUTS, *(HALF_CUTS if form.realign == "none" else ())) if suits else ()
     if form.store != "sums":
         usual = ALIGNED_CUTS if any(form.aligned) else SLID_CUTS if form.realign == "sums" else PLAIN_CUTS
         return {"registers": REALIGNED_CUTS, "woven": WOVEN_CUTS}.get(form.realign, usual)

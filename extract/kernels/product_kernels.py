@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
-from legalsat.extract.cost.kernel_cost import LINE, SUM_BYTES, Products, kernel_times, least_times
+from legalsat.extract.cost.kernel_cost import SUM_BYTES, Products, kernel_times, least_times
+from legalsat.extract.cost.matrices import LINE
 from legalsat.extract.kernels.for_extents import for_any_extents, for_extents, is_for_some_extents, ordered
 from legalsat.extract.kernels.product_class import ProductClass, class_of, refusals_of
 from legalsat.extract.kernels.product_forms import Facts, Form, forms_of, steps_to

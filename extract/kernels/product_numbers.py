@@ -51,6 +51,7 @@ from legalsat.plans.product_kernel import (
     WIDE_BOX,
     WOVEN_BESIDE,
     ProductKernel,
+    boxes_of_phase,
     row_pitch,
     spans_of,
     tensor_bytes,
@@ -316,7 +317,7 @@ def _solved(asked: Asked, one: ProductClass, target: Target) -> Solved:
         blocks=rows // BLOCK_ROWS // np.where(asked.ping_pong, 1, warpgroups),
         columns=summed,
         starts=starts,
-        woven=asked.woven * (rows // WIDE_BOX // spans_of(rows)),
+        woven=asked.woven * boxes_of_phase(rows),
         split=asked.split,
         down=asked.down,
         across=asked.across,
@@ -353,6 +354,7 @@ def _solved(asked: Asked, one: ProductClass, target: Target) -> Solved:
         & (asked.split <= turns)
         & (consumers > 0)
         & ((asked.registers == 0) | (rows % (8 * phases) == 0))
+        & (asked.woven * asked.ping_pong == 0)  # of which none could be proven
         # Boxes of C have a swizzle: as wide as the widest, or as the tile.
         & ((asked.boxed == 0) | (columns * result_size % SPANS[-1] == 0) | (columns * result_size > SPANS[0]))
     )

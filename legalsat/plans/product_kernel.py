@@ -61,7 +61,7 @@ class Lines:
         if major == "K":
             return Lines(LINES_ALIKE, extent // LINES_ALIKE, 1)
         spans = int(spans_of(extent))
-        return Lines(LINES_ALIKE * (extent // WIDE_BOX // spans), WIDE_BOX // LINES_ALIKE, spans)
+        return Lines(LINES_ALIKE * boxes_of_phase(extent), WIDE_BOX // LINES_ALIKE, spans)
 
     @property
     def pitch(self) -> int:
@@ -96,6 +96,11 @@ def spans_of(extent: Any) -> Any:
     """
     spans = extent // WIDE_BOX
     return 1 + (spans % 2 == 0) * (spans % MOST_SPANS != 0) + 2 * (spans % MOST_SPANS == 0)
+
+
+def boxes_of_phase(extent: Any) -> Any:
+    """Return how many boxes bring the lines of a phase of a tile of so many rows that lies across k; as `spans_of`."""
+    return extent // WIDE_BOX // spans_of(extent)
 
 
 def tensor_bytes(accumulators: Any) -> Any:

@@ -15,11 +15,6 @@ from legalsat.analyses.ptx_machine.machine import Operation, Part, Run, Warp
 _BY_THREADS = 0  # what a warp knows of a register: who wrote it, or the line of the wgmma, below 0 once it was read
 
 
-def firsts_of(instructions: Iterable[Instruction]) -> frozenset[str]:
-    """Return the first register of the sums of each wgmma."""
-    return frozenset(vector(i.operands[0])[0] for i in instructions if i.base == "wgmma" and i.operands[3:])
-
-
 class Sums:
     """The sums of one wgmma.
 
