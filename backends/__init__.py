@@ -47,7 +47,8 @@ PROGRAM_BACKENDS = {"cute": "legalsat.backends.composed:emit_program"}  # the sa
 #                                       product's operands are in front; calls no compiler
 #     image_of(program) -> Image        what the driver loads, and the recipes if the compiler had a say in them
 #     tools_of(program) -> str          what makes the image, with its version, for the cache
-# and, if it can do without a GPU, interpreter_of(program), a function of the operands' addresses.
+# and, if it can do without a GPU, interpreter_of(program), a function of the operands' addresses; and, where it knows
+# without its tools, at_hand(program, cache), whether making an image needs none of them.
 PROGRAMS = {"triton": "legalsat.backends.triton.program", "cute": "legalsat.backends.cute.movement_program"}
 PRODUCT_PROGRAMS = {
     "cute": "legalsat.backends.cute.program",

@@ -156,7 +156,7 @@ def test_negated_views_are_planned_as_the_operator_gets_them() -> None:
     assert torch.allclose(ours.matmul(lazy, w.t()), lazy @ w.t())
     ours.forget()
     ours.way(lazy, w.t())
-    (key,) = ours._ways
+    (key,) = ours._ways.found
     assert key == ours._class_of(lazy.resolve_neg(), w.t(), False)
 
 
@@ -421,7 +421,7 @@ def test_scaled_products_are_planned_with_scales_in_the_gpus_memory(monkeypatch:
         planned.append(product)
         return Stub(), ""
 
-    monkeypatch.setattr(ours, "kernel_for", kernel_for)
+    monkeypatch.setattr("legalsat.runtime.ways.kernel_for", kernel_for)
     monkeypatch.setattr(ours, "_unsuitable", lambda a, b: "")
     monkeypatch.setattr(ours, "_target", lambda a: None)
     ours.forget()
@@ -434,14 +434,14 @@ def test_scaled_products_are_planned_with_scales_in_the_gpus_memory(monkeypatch:
         "tensor", "fp16", "fp16", True,
     )  # fmt: skip
     assert (product.m, product.n, product.k, product.b.strides) == (16, 48, 32, (32, 1))
-    refused = ours._planned_scaled(a, b, (scale_a.expand(16, 1), scale_b), torch.float16, True)
-    assert refused.kernel is None and "for each row and column" in refused.reason
+    refused = ours._asked_scaled(a, b, (scale_a.expand(16, 1), scale_b), torch.float16, True)
+    assert isinstance(refused, ours.Way) and "for each row and column" in refused.reason
     assert str(refused).startswith("torch._scaled_mm, since")
     rows = (torch.rand(16, 1), torch.rand(1, 48))
     given: Any = ours._compute_scaled(a, b, *rows, out_dtype=torch.float16, constant_b=True)
     assert given[2] is rows[0] and given[3] is rows[1]
     assert planned[-1].scaled == "rows" and planned[-1].others["scale_b"].shape == (48,)
-    ours._ways.clear()
+    ours._ways.found.clear()
 
 
 def test_what_torch_refuses_too_says_why_there_is_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from legalsat import files
 from legalsat.errors import LegalSatError
 from legalsat.runtime.cache import Cache, key_of
+from legalsat.runtime.packs import packed
 from legalsat.runtime.program import Image, Program
 
 SECONDS = 300  # for one text; a product takes about three
@@ -24,7 +25,7 @@ class CompilationFailed(LegalSatError, RuntimeError):
 
 
 def cubin_of(text: str, architecture: str, *, cache: Cache | None = None) -> bytes:
-    """Return the cubin of a text, which is compiled once: all products of a class share one.
+    """Return the cubin of a text: of a pack, or compiled once; all products of a class share one.
 
     Args:
         text: CUDA C++.
@@ -35,12 +36,26 @@ def cubin_of(text: str, architecture: str, *, cache: Cache | None = None) -> byt
         CompilationFailed: nvcc or CuTe's headers are missing, or nvcc refuses the text.
     """
     kept = cache or Cache.default()
-    key = key_of("cubin", nvcc_version(), architecture, " ".join(OPTIONS), text)
-    found = kept.read(key)
+    found = packed(text, architecture) or kept.read(_key(text, architecture))
     if found is None:
         found = _compiled(text, architecture)
-        kept.write(key, found)
+        kept.write(_key(text, architecture), found)
     return found
+
+
+def at_hand(program: Program, cache: Cache) -> bool:
+    """Return whether the cubin of a program needs no compiler: a pack has it, or it was compiled here."""
+    text, architecture = program.text, program.architecture
+    if packed(text, architecture) is not None:
+        return True
+    try:
+        return cache.read(_key(text, architecture)) is not None
+    except CompilationFailed:  # without nvcc nobody can say whose cubin would do
+        return False
+
+
+def _key(text: str, architecture: str) -> str:
+    return key_of("cubin", nvcc_version(), architecture, " ".join(OPTIONS), text)
 
 
 def image_of(program: Program) -> Image:
@@ -53,9 +68,8 @@ def image_of(program: Program) -> Image:
 
 
 def tools_of(program: Program) -> str:
-    """Return what makes the image of a program: nvcc with its version."""
-    del program
-    return nvcc_version()
+    """Return what makes the image of a program: a pack that has it, or nvcc with its version."""
+    return "a pack" if packed(program.text, program.architecture) is not None else nvcc_version()
 
 
 def _compiled(text: str, architecture: str) -> bytes:

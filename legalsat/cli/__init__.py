@@ -95,6 +95,14 @@ operator's numbers:
 exit codes: 0 done; 1 done, but some rows are invalid; 2 wrong usage; 130 interrupted, the file
   holds what was done
 """
+_BUILD_EXAMPLES = """\
+examples:
+  legalsat build --pack llm --target h200                    what language models multiply, cached
+  legalsat build --pack shapes.csv --target h200 --out my.pack
+  LEGALSAT_PACKS=my.pack python serve.py                     takes its kernels from there
+
+exit codes: 0 done; 1 done, but some products have no kernel; 2 wrong usage
+"""
 _MAP_NOTATION = """\
 tensor maps (--tensor-map): the driver's arguments as FIELD=VALUE, fastest dimension first:
   dtype=bf16 global_dim=64,64 global_stride=128 (bytes) box=64,8 element_stride=1,1 address=0x1000
@@ -331,6 +339,7 @@ def _parser() -> _Parser:
     _add_check(commands)
     _add_decode(commands)
     _add_sweep(commands)
+    _add_build(commands)
     rule = commands.add_parser("rule", help="one rule's page, or the list of all", epilog=_EXIT_CODES)
     rule.add_argument("code", nargs="?", metavar="CODE", help="such as TMA003, or its name box_extent_out_of_range")
     rule.add_argument("--all", action="store_true", help="list every rule")
@@ -521,6 +530,22 @@ def _add_sweep(commands: Any) -> None:
     )
     parser.add_argument("--compare", nargs=2, metavar=("OLD", "NEW"), help="show what differs between two answers")
     _finish(parser, "legalsat.cli.sweep", "sweep")
+
+
+def _add_build(commands: Any) -> None:
+    parser = commands.add_parser(
+        "build", help="compile kernels of products ahead, into the cache or a pack", epilog=_BUILD_EXAMPLES
+    )
+    parser.add_argument(
+        "--pack",
+        required=True,
+        metavar="NAME|FILE",
+        help="whose products: llm, a catalogue or a file as `sweep` takes them",
+    )
+    parser.add_argument("--out", metavar="FILE", help="write the cubins there as a pack; the cache has them anyhow")
+    parser.add_argument("--kernels", metavar="N", help="of each product, predicted fastest first; 1")
+    parser.add_argument("--workers", metavar="N", help="compilers at once; as many as there are cores when left out")
+    _finish(parser, "legalsat.cli.build", "build", target=True)
 
 
 def _add_tensor(parser: argparse.ArgumentParser, *, required: bool, tiled: bool = True) -> None:

@@ -1,4 +1,7 @@
-"""The fastest kernel of a product by measurement: the most promising ones are timed once, and the winner is kept."""
+"""The fastest kernel of a product by measurement: the most promising ones are timed once, and the winner is kept.
+
+They are timed as they run in a model: back to back, in CUDA graphs, on operands that L2 does not hold, in turns.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,11 @@ from legalsat.targets import Target
 
 BACKEND = "cute"  # which prints them
 MOST = 16  # kernels of a product that are timed
-FLUSH_BYTES = 256 << 20  # written before each launch, so that L2 is cold
-QUICK, FINAL, FINALISTS = 5, 15, 3  # launches of each, and of the best few once more
+ROTATED_BYTES = 256 << 20  # of operands that launches go through, so that L2 holds none of them from one to the next
+MOST_SETS = 32  # of operands, each with a result: launches of a graph
+QUICK, FINAL, FINALISTS = 3, 11, 3  # rounds of all kernels, then of the best few and the one that is predicted best
+LEAST_MICROSECONDS = 300.0  # of a sample: short graphs are replayed several times
+WINS = 0.99  # of the predicted one's time, or less: what another one takes to win
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +75,17 @@ def _key(product: Gemm, target: Target) -> str:
 
 
 def measured(
-    found: Sequence[tuple[float, str, Program]], run: Callable[[Kernel], None], torch: Any, cache: Cache
+    found: Sequence[tuple[float, str, Program]],
+    sets: Sequence[tuple[Any, ...]],
+    torch: Any,
+    cache: Cache,
 ) -> list[Timed]:
     """Return the kernels that can be built and loaded, fastest first.
 
     Args:
         found: what `candidates` returns.
-        run: launches a kernel once.
-        torch: the module, whose current stream and GPU are used.
+        sets: arrays of a call, the result last; launches go through them in turn.
+        torch: the module, whose current GPU is used.
         cache: of images.
 
     Raises:
@@ -93,25 +102,65 @@ def measured(
             refusal = error
     if not kernels:
         raise refusal or LegalSatError("there is no kernel to time; see what legalsat.torch.way says of the operands")
-    times = _medians(kernels, run, torch, QUICK)
-    best = sorted(times, key=times.__getitem__)[:FINALISTS]
-    times |= _medians({number: kernels[number] for number in best}, run, torch, FINAL)
-    ordered = [*sorted(best, key=times.__getitem__), *sorted(times.keys() - set(best), key=times.__getitem__)]
-    return [Timed(times[i], *found[i]) for i in ordered]
+    graphs = _Graphs(kernels, sets, torch)
+    times = ranked(list(kernels), graphs.medians)
+    return [Timed(time, *found[number]) for number, time in times.items()]
 
 
-def _medians(kernels: dict[int, Kernel], run: Callable[[Kernel], None], torch: Any, rounds: int) -> dict[int, float]:
-    """Return median microseconds, kernels in turns."""
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
-    samples: dict[int, list[float]] = {number: [] for number in kernels}
-    for turn in range(rounds + 1):  # the first one loads images
-        for number, kernel in kernels.items():
-            flush.zero_()
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            run(kernel)
-            end.record()
-            end.synchronize()
-            if turn:
-                samples[number].append(begin.elapsed_time(end) * 1000)
-    return {number: sorted(times)[len(times) // 2] for number, times in samples.items()}
+def ranked(numbers: Sequence[int], medians: Callable[[Sequence[int], int], dict[int, float]]) -> dict[int, float]:
+    """Return the times of kernels, fastest first; the first of all stays the first where no other is clearly faster.
+
+    Args:
+        numbers: of kernels, predicted fastest first.
+        medians: returns the median times of some of them, which so many rounds time in turns.
+    """
+    default, times = numbers[0], medians(numbers, QUICK)
+    best = sorted(numbers, key=times.__getitem__)[:FINALISTS]
+    finalists = [default, *(number for number in best if number != default)]
+    times |= medians(finalists, FINAL)  # in turns with the one that runs where nobody tunes
+    winner = min(finalists, key=times.__getitem__)
+    if times[winner] > WINS * times[default]:
+        winner = default
+    finalists.sort(key=lambda number: (number != winner, times[number]))
+    others = sorted(set(numbers) - set(finalists), key=times.__getitem__)
+    return {number: times[number] for number in (*finalists, *others)}
+
+
+class _Graphs:
+    """CUDA graphs of kernels, each of which launches one of them on every set of arrays."""
+
+    def __init__(self, kernels: dict[int, Kernel], sets: Sequence[tuple[Any, ...]], torch: Any) -> None:
+        self._torch, self._stream, self._launches = torch, torch.cuda.Stream(), len(sets)
+        self._graphs: dict[int, Any] = {}
+        self._replays: dict[int, int] = {}
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            for number, kernel in kernels.items():
+                for *arrays, out in sets:  # what is made of constant operands is made by a call that is not captured
+                    kernel(*arrays, out=out)
+                torch.cuda.synchronize()
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, stream=self._stream):
+                    for *arrays, out in sets:
+                        kernel(*arrays, out=out)
+                self._graphs[number], self._replays[number] = graph, 1
+                once = self._time(number) * self._launches
+                self._replays[number] = max(1, round(LEAST_MICROSECONDS / once))
+
+    def medians(self, numbers: Sequence[int], rounds: int) -> dict[int, float]:
+        """Return median microseconds of a launch of some kernels, in turns."""
+        samples: dict[int, list[float]] = {number: [] for number in numbers}
+        with self._torch.cuda.stream(self._stream):
+            for _ in range(rounds):
+                for number in numbers:
+                    samples[number].append(self._time(number))
+        return {number: sorted(times)[len(times) // 2] for number, times in samples.items()}
+
+    def _time(self, number: int) -> float:
+        begin, end = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record(self._stream)
+        for _ in range(self._replays[number]):
+            self._graphs[number].replay()
+        end.record(self._stream)
+        end.synchronize()
+        return float(begin.elapsed_time(end)) * 1000 / (self._replays[number] * self._launches)

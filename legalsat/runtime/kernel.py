@@ -65,6 +65,15 @@ def image_of(program: Program, cache: Cache) -> Image:
     return image
 
 
+def at_hand(program: Program, cache: Cache) -> bool:
+    """Return whether the images of a program, and of those in front of it, need no compiler."""
+    for one in (*(before.program for before in program.before), program):
+        builder = _builder(one)
+        if not hasattr(builder, "at_hand") or not builder.at_hand(one, cache):
+            return False
+    return True
+
+
 @dataclass(slots=True)
 class _Call:
     """One call: its arrays, addresses of operands and then workspaces, its stream, memory and what was taken of it."""

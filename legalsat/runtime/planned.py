@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from functools import lru_cache
 from pathlib import Path
 from typing import cast
@@ -14,10 +15,13 @@ from legalsat.operators.gemm import Gemm
 from legalsat.options import ProductBackend
 from legalsat.runtime.cache import Cache, key_of
 from legalsat.runtime.choice import BACKEND, candidates, kept
-from legalsat.runtime.kernel import Kernel
+from legalsat.runtime.kernel import Kernel, at_hand
 from legalsat.runtime.program import Program, read_program, write_program
 from legalsat.target_names import table_named
 from legalsat.targets import TARGETS, Target
+
+MOST_AT_HAND, SERVES = 64, 1.25  # kernels that may serve while the best is compiled, and how long one may take
+_PLANNING = threading.Lock()
 
 
 def target_of(name: str, capability: tuple[int, ...]) -> Target:
@@ -89,9 +93,31 @@ def kernel_for(product: Gemm, target: Target, device: int) -> tuple[Kernel, str]
     cache = Cache.default()
 
     def loaded(backend: str) -> Kernel:
-        return Kernel(program_for(product, target, cache, backend), cache=cache).load(device)
+        with _PLANNING:  # while other threads wait for compilers
+            made = program_for(product, target, cache, backend)
+        return Kernel(made, cache=cache).load(device)
 
     return first_of(PRODUCT_PROGRAMS, loaded, "runs")
+
+
+def kernel_at_hand(product: Gemm, target: Target, device: int) -> Kernel | None:
+    """Return a kernel of a product whose images need no compiler, loaded: the best of those that may serve.
+
+    Args:
+        product: what to compute.
+        target: the GPU.
+        device: its number.
+    """
+    cache = Cache.default()
+    with _PLANNING:
+        listed = candidates(product, target, MOST_AT_HAND)
+    for microseconds, _, program in listed:
+        if microseconds <= SERVES * listed[0][0] and at_hand(program, cache):
+            try:
+                return Kernel(program, cache=cache).load(device)
+            except LegalSatError:  # such as a cubin of a younger nvcc than the driver
+                continue
+    return None
 
 
 @lru_cache(maxsize=1)

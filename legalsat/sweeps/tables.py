@@ -109,7 +109,7 @@ def operator_table(
     found: dict[str, list[dict[str, Any]]] = {}
     missing: dict[str, str] = {}
     asked: list[tuple[str, Problem | BadRow]] = []
-    for name, row, reason in _listed(source):
+    for name, row, reason in listed(source):
         found[name] = []
         if row is None:
             missing[name] = reason
@@ -127,7 +127,7 @@ def _answered(rows: Sequence[Problem | BadRow], target: Target) -> Iterator[dict
         yield from answer(rows[place : place + AT_ONCE], target)
 
 
-def _listed(source: str | Path) -> Iterator[tuple[str, Problem | BadRow | None, str]]:
+def listed(source: str | Path) -> Iterator[tuple[str, Problem | BadRow | None, str]]:
     """Yield each problem with the line that it belongs to; lines without any with the reason."""
     if str(source) in CATALOGUES:
         for entry in entries(str(source)):

@@ -16,10 +16,8 @@ autocast, torch.compile and CUDA graphs work as with torch.matmul. Where there i
 
 from __future__ import annotations
 
-import logging
-import threading
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -30,9 +28,9 @@ from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators.gemm import Gemm
 from legalsat.options import Scaling
 from legalsat.runtime.cache import Cache
-from legalsat.runtime.choice import Timed, candidates, keep, measured
-from legalsat.runtime.kernel import Kernel
-from legalsat.runtime.planned import kernel_for, target_of
+from legalsat.runtime.choice import MOST_SETS, ROTATED_BYTES, Timed, candidates, keep, measured
+from legalsat.runtime.planned import target_of
+from legalsat.runtime.ways import Asked, Way, Ways
 from legalsat.targets import Target
 from legalsat.tensor import Tensor
 from legalsat.torch.record import Recording, record
@@ -42,6 +40,7 @@ __all__ = [
     "Timed",
     "Way",
     "bmm",
+    "compile_behind",
     "forget",
     "grouped_mm",
     "matmul",
@@ -50,11 +49,10 @@ __all__ = [
     "scaled_grouped_mm",
     "scaled_mm",
     "tune",
+    "wait",
     "way",
 ]
-LOG = logging.getLogger("legalsat.torch")
 GRANULE = 16  # bytes; to multiples of more, no plan cares where an operand lies
-MOST_WAYS = 4096
 SCHEMA = "(Tensor a, Tensor b, bool constant_b) -> Tensor"
 SCALED_SCHEMA = (
     "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, *, ScalarType out_dtype, bool constant_b) -> Tensor"
@@ -64,27 +62,7 @@ _EIGHT = (torch.float8_e4m3fn, torch.float8_e5m2)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How a product is computed.
-
-    Attributes:
-        kernel: the kernel, None where torch computes the product.
-        reason: why there is none, or why backends that would be better have none; "" where the best one has.
-        fallback: what computes it without one.
-    """
-
-    kernel: Kernel | None
-    reason: str = ""
-    fallback: str = "torch.matmul"
-
-    def __str__(self) -> str:
-        by = self.fallback if self.kernel is None else repr(self.kernel)
-        return f"{by}, since {self.reason}" if self.reason else by
-
-
-_ways: dict[Any, Way] = {}
-_lock = threading.Lock()
+_ways = Ways()
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> torch.Tensor:
@@ -106,7 +84,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> tor
     """
     if not torch.compiler.is_compiling():
         if _undisturbed(a, b):
-            found = _ways.get(_class_of(a, b, constant_b))
+            found = _ways.found.get(_class_of(a, b, constant_b))
             if found is not None and found.kernel is not None:
                 product: torch.Tensor = found.kernel.run(torch, (a, b))
                 return product
@@ -154,60 +132,92 @@ def bmm(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> torch.
 
 
 def way(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> Way:
-    """Return how `matmul` computes a product of matrices, or a batch; makes its kernel if that was not done yet."""
+    """Return how `matmul` computes a product of matrices, or a batch; makes its kernel if that was not done yet.
+
+    After `compile_behind` the kernel is being made, and the way is what serves meanwhile.
+    """
     a, b = a.resolve_neg(), b.resolve_neg()  # as they reach the operator
-    return _remembered(_class_of(a, b, constant_b), lambda: _planned(a, b, constant_b), a, b)
+    return _remembered(_class_of(a, b, constant_b), lambda: _asked(a, b, constant_b), a, b)
 
 
-def _remembered(key: tuple[Any, ...], plan: Callable[[], Way], a: torch.Tensor, b: torch.Tensor) -> Way:
-    """Return the way of a class of operands, planned when it is first seen."""
-    found = _ways.get(key)
-    if found is None:
-        with _lock:
-            found = _ways.get(key)
-            if found is None:
-                found = plan()
-                if found.reason:
-                    LOG.info("%s x %s by %s", tuple(a.shape), tuple(b.shape), found)
-                if len(_ways) >= MOST_WAYS:
-                    _ways.clear()
-                _ways[key] = found
-    return found
+def _remembered(key: tuple[Any, ...], ask: Callable[[], Way | Asked], a: torch.Tensor, b: torch.Tensor) -> Way:
+    """Return the way of a class of operands, asked for when it is first seen."""
+    return _ways.of(key, ask, f"{tuple(a.shape)} x {tuple(b.shape)}")
+
+
+def compile_behind(on: bool = True) -> None:
+    """Let calls not wait for compilers from now on: kernels of classes that are new are made in threads behind.
+
+    Meanwhile a kernel of the product serves whose image is there, of a pack or compiled for another product; until one
+    is found, and where there is none, torch does. So results of one class may come of up to three kernels, whose sums
+    of fp32 are rounded alike but in another order. A CUDA graph keeps the kernels that served when it was captured.
+
+    Args:
+        on: whether; calls wait again where it is False.
+    """
+    _ways.compile_behind(on)
+
+
+def wait(seconds: float | None = None) -> bool:
+    """Wait until all kernels are there that are made behind; return whether they are.
+
+    Args:
+        seconds: to wait at most; as long as it takes when left out.
+    """
+    return _ways.wait(seconds)
 
 
 def tune(a: torch.Tensor, b: torch.Tensor, *, constant_b: bool = False) -> list[Timed]:
     """Time the most promising kernels of a product on its GPU; `matmul` takes the winner from then on, on disk too.
 
+    They run as in a model: back to back, in CUDA graphs, on copies of the operands that L2 does not hold, in turns.
+    The kernel that is predicted to be the fastest, which runs where nobody tunes, stays the winner unless another one
+    takes 0.99 of its time or less.
+
     Args:
-        a: shape (M, K).
-        b: shape (K, N).
+        a: shape (..., M, K).
+        b: shape (..., K, N), with the axes in front that a has.
         constant_b: as of `matmul`.
 
     Returns:
-        At most 16 kernels with their times in microseconds, the L2 cache being cold, fastest first.
+        At most 16 kernels with their times in microseconds, the winner first, then those that were timed more often.
 
     Raises:
         LegalSatError: the operands suit no kernel, or none can be built.
     """
-    if reason := _unsuitable(a, b) or ("" if a.dim() == 2 else "operands are batches; give one product"):
+    if reason := _unsuitable(a, b):
         raise LegalSatError(f"nothing can be timed: {reason}")
     product, target, cache = product_of(a, b, constant_b=constant_b), _target(a), Cache.default()
     with torch.cuda.device(a.device):
-        out = torch.empty(product.m, product.n, dtype=_result_type(a.dtype), device=a.device)
-        found = measured(candidates(product, target), lambda kernel: kernel(a, b.t(), out=out), torch, cache)
+        found = measured(candidates(product, target), _sets_of(a, b), torch, cache)
     keep(product, target, cache, found)
-    with _lock:
-        _ways.pop(_class_of(a, b, constant_b), None)
+    _ways.drop(_class_of(a, b, constant_b))
     return found
+
+
+def _sets_of(a: torch.Tensor, b: torch.Tensor) -> list[tuple[torch.Tensor, ...]]:
+    """Return operands as a kernel takes them, each set with a result, as many sets as L2 does not hold.
+
+    Copies lie as the operands do: in their strides, at their place within 16 bytes.
+    """
+    shape, kind = (*a.shape[:-1], b.shape[-1]), _result_type(a.dtype)
+    size = sum(one.numel() * one.element_size() for one in (a, b)) + math.prod(shape) * kind.itemsize
+    count = min(MOST_SETS, 1 + ROTATED_BYTES // size)
+    pairs = [(a, b), *((_copy_of(a), _copy_of(b)) for _ in range(count - 1))]
+    return [(one, other.mT, torch.empty(shape, dtype=kind, device=a.device)) for one, other in pairs]
+
+
+def _copy_of(one: torch.Tensor) -> torch.Tensor:
+    late = one.data_ptr() % GRANULE // one.element_size()
+    last = sum((n - 1) * step for n, step in zip(one.shape, one.stride(), strict=True))
+    memory = torch.empty(late + last + 1, dtype=one.dtype, device=one.device)
+    memory[late:].copy_(one.as_strided((last + 1,), (1,)))  # what lies between rows too, since some may lie in others
+    return memory.as_strided(one.shape, one.stride(), late)
 
 
 def forget() -> None:
     """Forget all kernels in memory, and what they made of weights, which no CUDA graph may use any more."""
-    with _lock:
-        for found in _ways.values():
-            if found.kernel is not None:
-                found.kernel.forget()
-        _ways.clear()
+    _ways.clear()
 
 
 def _undisturbed(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -264,20 +274,20 @@ def _tf32_allowed() -> bool:
     return bool(torch.get_float32_matmul_precision() != "highest" if said is None else said == "tf32")
 
 
-def _planned(
+def _asked(
     a: torch.Tensor,
     b: torch.Tensor,
     constant_b: bool,
     reason: str = "",
     fallback: str = "torch.matmul",
     **more: Any,
-) -> Way:
-    """Return the way of a product, `more` being arguments of its `Gemm`; none if there is a reason against it."""
+) -> Way | Asked:
+    """Return the product that a kernel is wanted for, `more` being arguments of its `Gemm`; torch's way if none is."""
     reason = _unsuitable(a, b) or reason
     if reason:
         return Way(None, reason, fallback)
     try:
-        return Way(*kernel_for(product_of(a, b, constant_b=constant_b, **more), _target(a), a.get_device()), fallback)
+        return Asked(product_of(a, b, constant_b=constant_b, **more), _target(a), a.get_device(), fallback)
     except LegalSatError as error:
         return Way(None, str(error), fallback)
 
@@ -397,9 +407,9 @@ def scaled_mm(
     return found
 
 
-def _planned_scaled(
+def _asked_scaled(
     a: torch.Tensor, b: torch.Tensor, scales: tuple[torch.Tensor, ...], out_dtype: torch.dtype, constant_b: bool
-) -> Way:
+) -> Way | Asked:
     reason, counts = "", tuple(one.numel() for one in scales)
     scaled: Scaling = "tensor" if counts == (1, 1) else "rows"
     known = scaled == "tensor" or counts == (a.shape[0], b.shape[1])
@@ -407,7 +417,7 @@ def _planned_scaled(
         reason = f"scales are {counts} elements; give one of float32 for each operand, or for each row and column"
     elif any(one.device != a.device for one in scales):
         reason = f"scales are on {scales[0].device} and {scales[1].device}; move both to {a.device}"
-    return _planned(a, b, constant_b, reason, "torch._scaled_mm", out_dtype=out_dtype, scaled=scaled)
+    return _asked(a, b, constant_b, reason, "torch._scaled_mm", out_dtype=out_dtype, scaled=scaled)
 
 
 def _compute_scaled(
@@ -422,7 +432,7 @@ def _compute_scaled(
     scales = scale_a, scale_b
     kinds = ((one.dtype, one.numel(), one.is_contiguous(), one.get_device()) for one in scales)
     key = (*_class_of(a, b, constant_b), out_dtype, *kinds)
-    found = _remembered(key, lambda: _planned_scaled(a, b, scales, out_dtype, constant_b), a, b)
+    found = _remembered(key, lambda: _asked_scaled(a, b, scales, out_dtype, constant_b), a, b)
     product: torch.Tensor
     if found.kernel is not None:
         product = found.kernel.run(torch, (a, b, *scales))

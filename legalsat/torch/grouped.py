@@ -11,7 +11,7 @@ from legalsat.dtypes import dtype as as_dtype
 from legalsat.errors import InvalidInput, LegalSatError
 from legalsat.operators.grouped import GroupedGemm, require_ends
 from legalsat.options import Scaling
-from legalsat.runtime.planned import kernel_for
+from legalsat.runtime.ways import Asked
 from legalsat.tensor import Tensor
 from legalsat.torch import GRANULE, Way
 
@@ -127,7 +127,7 @@ def _scaling_of(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b
 def grouped_way(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, *, constant_b: bool = False) -> Way:
     """Return how `grouped_mm` computes products of operands of two axes, or of two and three; makes their kernel."""
     key = ("grouped", *ours._class_of(a, b, constant_b), offs.stride(), offs.data_ptr() % 4)
-    return ours._remembered(key, lambda: _planned(a, b, offs, constant_b), a, b)
+    return ours._remembered(key, lambda: _asked(a, b, offs, constant_b), a, b)
 
 
 def grouped_of(
@@ -142,7 +142,7 @@ def grouped_of(
     return GroupedGemm(a.shape[0], n, k, element, groups=groups, a=first, b=second, **more)
 
 
-def _planned(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: bool, **options: Any) -> Way:
+def _asked(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: bool, **options: Any) -> Way | Asked:
     fallback = "torch, group by group"
     reason = (
         ours._unsuitable(a, b[0] if b.dim() == 3 else b) if a.numel() and b.numel() else "there is nothing to multiply"
@@ -153,7 +153,7 @@ def _planned(a: torch.Tensor, b: torch.Tensor, offs: torch.Tensor, constant_b: b
         return Way(None, reason, fallback)
     try:
         operator = grouped_of(a, b, len(offs), constant_b=constant_b, **options)
-        return Way(*kernel_for(operator, ours._target(a), a.get_device()), fallback)
+        return Asked(operator, ours._target(a), a.get_device(), fallback)
     except LegalSatError as error:
         return Way(None, str(error), fallback)
 
@@ -211,7 +211,7 @@ def _compute_scaled(
         near,
     )
     options = {"scaled": scaling, "out_dtype": as_dtype(out_dtype)}
-    found = ours._remembered(key, lambda: _planned(a, b, offs, constant_b, **options), a, b)
+    found = ours._remembered(key, lambda: _asked(a, b, offs, constant_b, **options), a, b)
     product: torch.Tensor
     if found.kernel is not None and near:
         product = found.kernel.run(torch, (a, b, *scales, offs))
