@@ -7,7 +7,6 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from legalsat.cli import DONE, REFUSED, Answer
 from legalsat.cli.arguments import whole
@@ -19,7 +18,6 @@ from legalsat.runtime.build import build as run_build
 from legalsat.runtime.cache import cache_folder
 from legalsat.runtime.packs import VARIABLE
 from legalsat.sweeps.problem import Problem
-from legalsat.sweeps.products import Products
 from legalsat.sweeps.tables import listed
 from legalsat.targets import target as as_target
 from legalsat.view.look import Look
@@ -46,22 +44,9 @@ def build(args: Namespace) -> Answer:
 def _products(source: str, skipped: dict[str, int]) -> Iterator[Gemm]:
     """Yield products of a set; how many others there are, by operator, goes to `skipped`."""
     for _, one, _ in listed(source):
-        operator: Any = one.operator if isinstance(one, Problem) else None
-        if isinstance(operator, Gemm):
-            yield operator
-        elif isinstance(operator, Products) and operator.dtype == operator.b_dtype:
-            yield Gemm(
-                operator.m,
-                operator.n,
-                operator.k,
-                operator.dtype,
-                out_dtype=operator.out_dtype,
-                a=operator.a,
-                b=operator.b,
-                c=operator.c,
-                constant_b=operator.constant_b,
-                batch=(operator.batch,),
-            )
+        product = one.operator.as_product if isinstance(one, Problem) else None
+        if product is not None:
+            yield product
         elif one is not None:
             kind = str(dict(one.fields)["operator"]) if isinstance(one, Problem) else "invalid rows"
             skipped[kind] = skipped.get(kind, 0) + 1

@@ -52,6 +52,11 @@ class Operator:
         return type(self).__name__.lower()
 
     @property
+    def as_product(self) -> Any:
+        """The product of matrices, or of a batch of them, that it is; None where it is none that has kernels."""
+        return self if self.term == PRODUCT else None
+
+    @property
     def tensors(self) -> Mapping[str, Tensor]:
         """What it reads and writes, by name, the operands first."""
         raise InvalidInput(f"{type(self).__name__} does not say what it reads and writes; give it tensors")

@@ -110,6 +110,14 @@ class Products(Operator):
         return "gemm"
 
     @property
+    def as_product(self) -> Gemm | None:
+        """The batch; None where operands are of two types."""
+        if self.dtype != self.b_dtype:
+            return None
+        tensors: dict[str, Any] = {"a": self.a, "b": self.b, "c": self.c, "constant_b": self.constant_b}
+        return Gemm(self.m, self.n, self.k, self.dtype, out_dtype=self.out_dtype, batch=self.batch, **tensors)
+
+    @property
     def tensors(self) -> Mapping[str, Tensor]:
         """A, B and C."""
         return {"A": self.a, "B": self.b, "C": self.c}
