@@ -17,18 +17,11 @@ import argparse
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from legalsat.diagnostics import Diagnostic
-from legalsat.pasted.code.constants import explain_constants
-from legalsat.pasted.code.elected import explain_elected
-from legalsat.pasted.code.elements import explain_elements
-from legalsat.pasted.code.hazards import explain_hazards
-from legalsat.pasted.code.lanes import explain_lanes
-from legalsat.pasted.code.order import explain_order
-from legalsat.pasted.code.unwritten import explain_unwritten
-from legalsat.pasted.code.waits import explain_waits
+from legalsat.pasted.code.breaks import READERS
 from legalsat.pasted.grammar import plain
 from legalsat.targets import Target, target
 
@@ -38,16 +31,6 @@ SAYS = "wrong results"
 _SPEAKS = re.compile(
     r"mbarrier|cp[._]async|wgmma|tcgen05|TensorMap|elect_one|__syncthreads|__shfl|__launch_bounds__|cute\.arch"
 )
-READERS: dict[str, Callable[[str, Target], Iterator[Diagnostic]]] = {
-    "constants": explain_constants,
-    "elected": explain_elected,
-    "elements": explain_elements,
-    "hazards": explain_hazards,
-    "lanes": explain_lanes,
-    "order": explain_order,
-    "unwritten": explain_unwritten,
-    "waits": lambda text, _: explain_waits(text),
-}
 
 
 def sources(folder: Path) -> Iterator[tuple[Path, str]]:

@@ -25,7 +25,9 @@ def test_what_is_said_of_each_file_is_printed_and_counted(tmp_path: Path, capsys
     (tmp_path / "wrong.cu").write_text(WRONG + "// __launch_bounds__\n", encoding="utf-8")
     assert main([str(tmp_path), "--target", "b200"]) == 0
     first, last = capsys.readouterr().out.splitlines()
-    assert first.startswith("wrong.cu: hazards: PIPE009") and last.startswith("2 files, 1 findings")
+    assert first.startswith("wrong.cu: what threads of a block share: PIPE009") and last.startswith(
+        "2 files, 1 findings"
+    )
 
 
 def test_files_of_other_things_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,6 +53,21 @@ NUMBERS = {
     "a tile at 16 bytes": Fragment(
         "COPY004", "h200", "const int offset_a = 48;\ntma_load_2d(&map, smem + offset_a);\n", "48;", "128;"
     ),
+    "an array that nothing aligns": Fragment(
+        "COPY004",
+        "h200",
+        "__shared__ half tile[64 * 64];\ntma_load_2d(tile, &map, x, y, &bar);\n",
+        "__shared__ half",
+        "__shared__ alignas(128) half",
+    ),
+    "an array that is aligned too little": Fragment(
+        "COPY004",
+        "h200",
+        "constexpr int kBytes = 64;\nalignas(kBytes) __shared__ float rows[8][32];\n"
+        "cde::cp_async_bulk_tensor_2d_global_to_shared(&rows, &map, x, y, bar);\n",
+        "= 64",
+        "= 1024",
+    ),
     "a descriptor of wgmma without the map's swizzle": Fragment(
         "MDESC003",
         "h200",
@@ -69,6 +84,13 @@ NUMBERS = {
     ),
     "a code that names no swizzle": Fragment(
         "MDESC009", "b200", "encode(CU_TENSOR_MAP_SWIZZLE_32B);\ndesc |= 5ull << 61;\n", "5ull", "6ull"
+    ),
+    "a layout of CuTe with another swizzle": Fragment(
+        "COPY012",
+        "h200",
+        "encode(CU_TENSOR_MAP_SWIZZLE_64B);\nauto tile = composition(Swizzle<3, 4, 3>{}, layout);\n",
+        "Swizzle<3,",
+        "Swizzle<2,",
     ),
     "a field of CUTLASS": Fragment(
         "MDESC003",

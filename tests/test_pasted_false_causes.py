@@ -53,3 +53,39 @@ def test_a_list_of_strides_is_no_shape() -> None:
 def test_a_gpu_that_is_named_is_not_missed_by_what_is_not_of_it() -> None:
     assert "TOOL004" not in codes("the sums that gemm_sm100 examples read are wrong: the tile is not complete", "b200")
     assert codes("RuntimeError: the sm_100 attention kernel is not available on this GPU")[0] == "TOOL004"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("gives illegal instruction in warp 1: tcgen05.ld.sync.aligned.32x32b.x32.b32", "TCGEN001"),
+        ("the epilogue gets an illegal instruction at wgmma.wait_group", "WGMMA009"),
+        ("wrong rows: base + (warp % 4) * 32, then tcgen05.ld.sync.aligned.32x32b.x32.b32", "TMA005"),
+        ("wrong rows: lane 16, then ldmatrix.sync.aligned.m8n8.x4 and ld.shared.v4", "TMA005"),
+        ("hangs: __shared__ alignas(128) half tile[4096];", "COPY004"),
+        ("hangs: alignas(1024) __shared__ half tile[4096];", "COPY005"),
+    ],
+)
+def test_names_of_instructions_and_declarations_ask_nothing(line: str, code: str) -> None:
+    assert code not in codes(line, "b200")
+
+
+def test_lists_of_names_are_code_and_no_dump() -> None:
+    declared = "cuuint64_t globalDim[2] = {N, M}; cuuint32_t boxDim[2] = {64, 512};  // encode returns 1"
+    found = ls.explain(declared, "h200")
+    assert [one.code for one in found.diagnostics] == ["TMA003"] and not found.legal
+    assert "TMA003" not in codes(declared.replace("512", "128"), "h200")
+
+
+def test_a_tensor_whose_axis_of_one_element_the_driver_refuses_is_not_legal_where_its_call_failed() -> None:
+    lies = "x.shape = torch.Size([1, 4096, 64]), x.stride() = (1, 64, 1), dtype bf16"
+    found = ls.explain(f"{lies}; cuTensorMapEncodeTiled fails", "h100")
+    assert found.diagnostics[0].code == "TMA037" and not found.legal
+    assert ls.explain(lies, "h100").legal
+    whole = lies.replace("(1, 64, 1)", "(262144, 64, 1)")
+    assert "TMA010" not in codes(f"{whole}; cuTensorMapEncodeTiled returns invalid value")
+
+
+@pytest.mark.parametrize("swizzle", ["32B", "64B", "128B"])
+def test_a_value_that_a_call_refused_is_no_swizzle_that_there_is_not(swizzle: str) -> None:
+    assert "TMA011" not in codes(f"swizzle {swizzle} with inner box of 16 bf16: invalid value")

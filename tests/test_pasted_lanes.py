@@ -53,3 +53,31 @@ def test_a_guard_of_more_elements_than_threads_leaves_some_unwritten() -> None:
 def test_a_guard_that_may_be_right_is_not_told(old: str, new: str) -> None:
     assert old in GUARDED
     assert not list(explain_unwritten(FAILS + GUARDED.replace(old, new), target("h200")))
+
+
+SUMS = """\
+the product is NaN for some blocks
+    a_tile = T.alloc_shared((64, 64), "float16")
+    sums = T.alloc_fragment((64, 64), "float32")
+    for k in T.Pipelined(8, num_stages=2):
+        T.copy(A[0, k * 64], a_tile)
+        T.gemm(a_tile, b_tile, sums)
+    T.copy(sums, C[0, 0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    for k", "    T.clear(sums)\n    for k"),
+        ("    for k", "    T.fill(sums, 0)\n    for k"),
+        ("    for k", "    T.copy(C[0, 0], sums)\n    for k"),
+        ("b_tile, sums)", "b_tile, sums, clear_accum=True)"),
+        ('sums = T.alloc_fragment((64, 64), "float32")', "sums = begin()"),
+    ],
+)
+def test_sums_of_tilelang_begin_somewhere(old: str, new: str) -> None:
+    assert old in SUMS
+    assert [one.code for one in explain_unwritten(SUMS, target("h200"))] == ["TOOL016"]
+    assert not list(explain_unwritten(SUMS.replace(old, new), target("h200")))
+    assert not list(explain_unwritten(SUMS.replace("the product is NaN for some blocks", ""), target("h200")))

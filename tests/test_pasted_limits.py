@@ -329,3 +329,50 @@ def test_registers_of_ptxas_are_those_of_each_thread_of_the_block(said: str, thr
 def test_a_granule_of_vectors_is_no_stride_of_a_map(line: str) -> None:
     assert first(line, "h100").code == "VEC003"
     assert first("Expected trailing dimension of mat1 to be divisible by 16 but got (32x8)", "h100").code == "TMA005"
+
+
+def _said(text: str) -> tuple[ls.Diagnostic, ...]:
+    try:
+        return ls.explain(text, "h100").diagnostics
+    except ls.InvalidInput:
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "right"),
+    [
+        ("a tensor map of 6 dimensions fails", "TMA001", ("6", "5")),
+        ("7D TMA descriptor: invalid argument", "TMA001", ("7", "4")),
+        ("TMA store at coordinates (64, -1) crashes", "COPY002", ("-1", "1")),
+        (
+            "reg_alloc<208> for three consumer warpgroups, reg_dealloc<40> of the producer: deadlock",
+            "TOOL003",
+            ("208", "144"),
+        ),
+        (
+            "hangs: NUM_CONSUMER_WARPGROUPS = 3, increase_registers<184>, decrease_registers<24>",
+            "TOOL003",
+            ("184", "152"),
+        ),
+    ],
+)
+def test_numbers_of_maps_stores_and_roles_are_compared(text: str, code: str, right: tuple[str, str]) -> None:
+    found = first(text, "h100")
+    assert found.code == code and found.level == "error"
+    assert code not in [one.code for one in _said(text.replace(*right))]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("64B swizzle with inner box of 64 bf16: invalid value", "TMA009"),
+        ("inner box dim 6 bf16, encode returns 1", "TMA008"),
+        ("innermost box size = 300, encode returns 1", "TMA003"),
+        ("64B swizzle with inner box of 32 bf16: invalid value", None),
+        ("inner box dim 8 bf16, encode returns 1", None),
+        ("innermost box 12 x 4, encode returns 1", None),
+    ],
+)
+def test_an_inner_box_that_prose_tells_is_judged(line: str, code: str | None) -> None:
+    told = [one for one in _said(line) if one.level == "error" and one.code.startswith("TMA")]
+    assert [one.code for one in told] == ([code] if code else [])

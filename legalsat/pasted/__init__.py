@@ -211,6 +211,8 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
     # Nor are words about shapes where the shapes themselves are in order.
     fits = legal_multiplies(readable, target)
     known |= {"TCGEN003", "TCGEN004"} if fits else set()
+    # Or words about registers where their numbers are.
+    known |= within_limits(evened, target) & {"TOOL003"}
     causes = [one for one in explain_causes(spoken, target) if one.code not in known]
     if not speaks_of_gpus(whole):  # other machines have barriers and strides too
         strange = _OF_GPUS if _OF_ARRAYS.search(whole) else _OF_GPUS_AND_ARRAYS

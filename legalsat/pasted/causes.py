@@ -62,6 +62,13 @@ _CLAIMED = re.compile(
     re.IGNORECASE,
 )
 _OF_ALIGNMENT = ("TMA004", ASKED.code)
+_REFUSED = re.compile(r"\binvalid (?:value|argument)(?=[.,;)]|\s*$)", re.IGNORECASE)  # of what nobody says
+_ALIGNED = re.compile(r"(?<=\.sync)\.aligned\b")  # an instruction's name, which asks no alignment
+# What declares an array so, and asks it of nobody.
+_DECLARES = re.compile(
+    r"(?:alignas|__align__)\([^()\n]{1,20}\)(?= *(?:static )?__shared__\b)"
+    r"|(?<=__shared__ )(?:alignas|__align__)\([^()\n]{1,20}\)"
+)
 _PERCENT = re.compile(r"\d ?%(?! ?\(?\w+\)? ?(?:[!=]=|is\b|must|should))")  # and not a remainder
 _SENTENCE_END = re.compile(r"(?<=[a-z\d)\]`'\"][.;!?]) +(?=[A-Z`\[])")
 # The words by which a text is known to speak of copies and matrix units at all.
@@ -173,7 +180,8 @@ def _speaks_of_kernels(text: str) -> bool:
 def _named(lines: list[str]) -> Iterator[Named]:
     found: dict[str, Named] = {}
     for line in _clauses(lines):
-        bare = _PERCENT.sub(" ", SHORTENED.sub("", A_RESULT.sub(" ", _A_PATH.sub(_bare_path, without_layouts(line)))))
+        paths = _REFUSED.sub(" ", A_RESULT.sub(" ", _A_PATH.sub(_bare_path, without_layouts(line))))
+        bare = _PERCENT.sub(" ", _DECLARES.sub("", _ALIGNED.sub("", SHORTENED.sub("", paths))))
         sentences = _SENTENCE_END.split(bare)
         # A line that names none by one of its sentences may do so by all of them.
         for clause in sentences if any(map(_cause, sentences)) else [bare]:

@@ -30,7 +30,7 @@ _FAILS = re.compile(
     r"invalid|exceed|must be|more than|greater|larger|too (?:many|large)|fail|error|assert|refus|limit|maxim|cannot|"
     r"can't|reject|"
     r"illegal|segv|segfault|not (?:generat|produc)|no output|"
-    r"unwritten|budget|stale|not support|unsupport|wrong|garbage|corrupt|hang|crash",
+    r"unwritten|budget|stale|not support|unsupport|wrong|garbage|corrupt|hang|crash|dead-?lock|forever",
     re.I,
 )
 _OF_LAUNCHES = re.compile(
@@ -136,7 +136,56 @@ def _of_warpgroups(match: re.Match[str], target: Target) -> int:
     return sum(int(one) for one in re.findall(r"\d+", match["each"])) * _GROUP
 
 
+_REGISTERS_OF = re.compile(
+    r"\b(?:\w{0,20}reg_(?=(?:de)?alloc))?(?P<way>(?:(?<=reg_)(?:de)?alloc)|(?:in|de)crease_registers|inc|dec)\b"
+    r"[\w.]{0,20}\s?[<( ]\s?(?P<each>\d{2,3})\b"
+)
+_COUNTED = {"two": 2, "three": 3, "four": 4, "five": 5}
+
+
+def _of_roles(match: re.Match[str], target: Target) -> int:
+    """Return the registers of as many consumers' warpgroups as the text tells and of one producer's; 0 if not told."""
+    told = [(one["way"], int(one["each"])) for one in islice(_REGISTERS_OF.finditer(match.string), MOST_FOUND)]
+    more, fewer = ({each for way, each in told if way.startswith("de") == less} for less in (False, True))
+    if len(more) != 1 or len(fewer) != 1:
+        return 0
+    count = match["count"] or match["macro"]
+    return (_COUNTED.get(count, 0) or int(count)) * more.pop() * _GROUP + fewer.pop() * _GROUP
+
+
+def _least_coordinate(match: re.Match[str], target: Target) -> int:
+    return min(int(one) for one in re.findall(r"-?\d+", match["coordinates"]))
+
+
 _LIMITS = (
+    _Limit(
+        r"\b(?P<count>\d|two|three|four|five) (?:math |mma )?consumer(?: warp ?group|s\b| WG)"
+        r"|\b\w{0,12}CONSUMER_?(?:WARPGROUPS?|WGS?)\b\W{1,4}(?P<macro>\d)\b",
+        _of_roles,
+        lambda number, target: number > target.registers_per_processor,
+        "TOOL003",
+        "the consumers' warpgroups and the producer's ask {number} registers together, more than an SM has",
+        "give each consumer fewer, so that all of them and the producer have no more than 65536 together",
+    ),
+    _Limit(
+        r"\b(?P<rank>\d{1,2})[- ]?(?:d|dimension(?:s|al)?|dims?)\b[^\n.]{0,16}\b(?:tensor ?map|tma)\b"
+        r"|\b(?:tensor ?map|tma desc\w*)\b[^\n.]{0,16}?\b(?:with|of|has|rank)\s(?:rank )?(?P<rank_too>\d{1,2})"
+        r"(?:[- ]?(?:d|dims?|dimensions?)|(?<=rank \d))\b",
+        _only,
+        lambda number, target: target.tma is not None and target.tma.max_rank < number <= 2 * target.tma.max_rank,
+        "TMA001",
+        "a tensor map of {number} dimensions, and it has 5 at most",
+        "merge dimensions that lie one after the other, or copy slices by maps of fewer dimensions",
+    ),
+    _Limit(
+        r"\b(?:stores?|reduc\w{1,6})\b[^\n]{0,80}?\bcoord\w{0,8}[^\d\n(\[{-]{0,16}"
+        r"[(\[{](?P<coordinates>\s?-?\d{1,9}(?:,\s?-?\d{1,9}){0,4})\s?[)\]}]",
+        _least_coordinate,
+        lambda number, target: target.tma is not None and number < 0,
+        "COPY002",
+        "a store begins at coordinate {number}, which is an illegal instruction in any dimension",
+        "begin stores inside of the tensor, and leave out what lies in front of it",
+    ),
     _Limit(
         r"(?:setmaxn?reg\w*|register)(?: budgets?)?s?[^\d\n]{0,40}?(?P<each>\d{2,3}(?:\s?[/,+]\s?\d{2,3}){1,6})\b"
         r"(?=[\s\S]{0,400}warp ?-?group)",

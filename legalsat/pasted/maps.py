@@ -174,6 +174,11 @@ _BARE = re.compile(
     r"|(?<![\w.])(?:CU_TENSOR_MAP_)?(?:swizzle|SWIZZLE)[ _](?:mode )?(?P<swizzle>(?:32|64|128)B?|[Nn]one|NONE)(?!\w)"
     r"|(?<![\w.])(?P<swizzle_too>(?:32|64|128)B?)(?:yte)?[ -]swizzle"
 )
+_INNER_BOX = re.compile(
+    r"\binner(?:most)?[ _]box(?:[ _](?:dim\w{0,7}|size|extent|width))?(?: of| is|:| =|=)? ?"
+    r"(?P<value>\d{1,4})\b(?! ?x ?\d)",
+    re.IGNORECASE,
+)
 _ENUMS = frozenset({"dtype", "interleave", "swizzle", "l2_promotion", "oob_fill"})
 
 
@@ -218,9 +223,18 @@ def lone_boxes(text: str) -> list[PrintedMap]:
     blocks = (block for block in _loose_blocks(text) if [field for field, _ in block] == ["box"])
     named = [block for block in blocks if _LOOSE_SIGN.match(block[0][1]["label"])]
     try:
-        return _read_all(named, _bare_words(text, named[0]) if len(named) == 1 else {})
+        told = [] if named else [_inner_box(text, match) for match in islice(_INNER_BOX.finditer(text), MOST_MAPS)]
+        return told or _read_all(named, _bare_words(text, named[0]) if len(named) == 1 else {})
     except InvalidInput:  # a word where a list was to be
         return []
+
+
+def _inner_box(text: str, match: re.Match[str]) -> PrintedMap:
+    """Return the map of which prose says how wide the box is, and perhaps its type and swizzle in the same line."""
+    words = _bare_words(text, [("box", match)])
+    values = {field: enum(word, field) for field, word in words.items()} | {"box": (int(match["value"]),)}
+    maps = readings(values, 1)
+    return PrintedMap(maps[0], match.start(), match.end(), maps, missing_fields(values, 1))
 
 
 def _whole(maps: list[PrintedMap]) -> list[PrintedMap]:
@@ -284,7 +298,7 @@ def _loose_fields(text: str) -> Iterator[tuple[str, re.Match[str]]]:
         if field == "object" and match["value"][:1].isalpha():
             # A name where an address belongs is prose, which the next label may begin: "tensor map: dims 64x64".
             at = match.end("label")
-        else:
+        elif not (field in LISTS and _OF_CODE.match(match["value"])):
             yield field, match
 
 
@@ -302,6 +316,7 @@ def _split(fields: Iterable[tuple[str, re.Match[str]]]) -> Iterator[list[tuple[s
     yield block
 
 
+_OF_CODE = re.compile(r"\{[^{}]*[A-Za-z_(]")  # a list that code makes of names, whose numbers nobody printed
 _OF_MAP = re.compile(rf"\A{_OWNER}", re.IGNORECASE)
 _OWN_NAMES = frozenset(phrase.replace(" ", "_") for phrases in LOOSE.values() for phrase in phrases)
 
@@ -332,7 +347,8 @@ def _read(block: list[tuple[str, re.Match[str]]], bare: Mapping[str, str]) -> Pr
     values: dict[str, Any] = {field: enum(word, field) for field, word in bare.items() if field not in labelled}
     for field, match in block:
         word = match["value"]
-        if match.groupdict().get("index") is not None:
+        # What stands behind the name of a whole list is its length, as where C declares it.
+        if match.groupdict().get("index") is not None and word[0] not in "([{":
             values[field] = (*values.get(field, ()), number(word, field))
         elif field in LISTS or field == "any_strides":
             values[field] = numbers(_bracketed(word, field, match), field)

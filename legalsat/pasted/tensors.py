@@ -37,6 +37,8 @@ _SPEAKS_OF_MAPS = re.compile(
     r"\btma\b|_tma|tma_|tensor_?map|tensor_?desc|TensorDescriptor|cp\.async\.bulk", re.IGNORECASE
 )
 _OF_VALUES = frozenset({"wrong", "flaky", "race", "fails"})
+_UNIT_AXIS = "TMA037"
+_AS_IT_IS = "the tensor is legal with another stride of its axis of one element, and the text says that something fails"
 _WIDTHS = ("u8", "bf16", "fp32", "fp64")
 _LIST = r"(?:torch\.Size\()?[(\[](?P<{0}>\d+(?:,\s*\d+)*),?[)\]]\)?"
 _PRINTED = re.compile(
@@ -45,8 +47,8 @@ _PRINTED = re.compile(
     rf"|\b[Bb]lock_?[Ss]hape\s*[:=]?\s*{_LIST.format('block')}"
     r"|\b(?P<unit>storage_offset|data_ptr)(?:\(\))?\s*[:=]?\s*(?P<begin>0x[0-9a-fA-F]{1,16}|\d{1,20})"
     r"|\b(?:torch\.(?=b?float|b?u?int|half|double)|[dD]?_?[tT]ype\s*[:=]\s*(?:torch\.)?[\"']?)(?P<dtype>[A-Za-z]\w*)"
-    r"|(?<=[)\]])[,;:]? (?P<bare>bfloat16|float(?:16|32|64)|bf16|fp(?:16|32|64)|e4m3\w{0,6}|e5m2\w{0,6}"
-    r"|u?int(?:8|16|32|64))\b"
+    r"|(?:(?<=[)\]])[,;:]? |\b[dD]type (?:torch\.)?)(?P<bare>bfloat16|float(?:16|32|64)|bf16|fp(?:16|32|64)"
+    r"|e4m3\w{0,6}|e5m2\w{0,6}|u?int(?:8|16|32|64))\b"
     r"|\b(?P<xla>bf16|f16|f32|f64|s8|u8|s32|f8e4m3fn|f8e5m2)\[(?P<dims>\d+(?:,\s*\d+)+)\]"
 )
 
@@ -89,7 +91,10 @@ def explain_printed_tensors(
     codes = {diagnostic.code for diagnostic in told.diagnostics}
     more = [diagnostic for diagnostic in said if diagnostic.code not in codes]
     legal = told.legal and not any(diagnostic.level == "error" for diagnostic in more)
-    return replace(told, legal=legal, diagnostics=(*told.diagnostics, *more))
+    told = replace(told, legal=legal, diagnostics=(*told.diagnostics, *more))
+    if legal and complains and any(one.code == _UNIT_AXIS for one in told.diagnostics):
+        return replace(told, legal=False, undecided=_AS_IT_IS, obligations=())
+    return told
 
 
 def _may_be_of_copies(text: str, target: Target) -> bool:

@@ -11,7 +11,9 @@ from legalsat.units.tcgen05 import KINDS, InstructionDescriptor
 INSTRUCTION_BITS = 32
 LEAST_INSTRUCTION = 1 << 24  # with fewer bits it would have no rows
 _MOST = 1000  # characters of a text that is a word and little else
-_SAID = r"(?:the|my|an?|b|of|for|is|was|smem|shared|memory|matrix|operands?|wgmma|tcgen05|gmma|umma)"  # what it is of
+_SAID = (  # what it is of
+    r"(?:the|my|an?|b|of|for|is|was|smem|shared|memory|matrix|operands?|instruction|wgmma|tcgen05|gmma|umma)"
+)
 _NAME = rf"(?:{_SAID}[\s:.]+)*(?:[\w:.]*desc\w*(?:\s+{_SAID})*\s*[:=]?\s*)?"
 _WORD = re.compile(
     _NAME + rf"(?P<word>0x[0-9a-f]{{9,16}}|[0-9a-f]{{16}}|[1-9]\d{{9,19}})[ul]*[;.]?(?:\s+(?:{_SAID}|desc\w*))*",

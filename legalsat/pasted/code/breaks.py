@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from legalsat.diagnostics import Diagnostic, Level, worst_first
 from legalsat.explanation import Explanation
 from legalsat.pasted.beside import OF_ILLEGAL_MAPS, curing
 from legalsat.pasted.code.constants import explain_constants
+from legalsat.pasted.code.counts import explain_counts
 from legalsat.pasted.code.elected import explain_elected
 from legalsat.pasted.code.elements import explain_elements
 from legalsat.pasted.code.expressions import Followed
@@ -21,6 +22,7 @@ from legalsat.pasted.code.launches import launched
 from legalsat.pasted.code.layouts import tensors_of_maps
 from legalsat.pasted.code.order import explain_order
 from legalsat.pasted.code.stages import explain_stages
+from legalsat.pasted.code.tensor_memory import explain_tensor_memory
 from legalsat.pasted.code.unwritten import explain_unwritten
 from legalsat.pasted.code.uses import Judged, judged_uses, of_map
 from legalsat.pasted.code.waits import explain_waits
@@ -40,17 +42,7 @@ _BRANCH = re.compile(
     r"|(?P<early>[Ee]arly[- ]return)"
 )
 _OF_BLOCKS = re.compile(r"__syncthreads\(\)|\bbar\.sync 0\b|barrier\.sync(?:\.aligned)? 0\b|cuda\.syncthreads\(\)")
-_BLOCKS = "a barrier of a block"
-_WAITS = "waits for barriers in a loop"
-_ELECTED = "what one thread executes"
-_CONSTANTS = "numbers in the code"
-_ELEMENTS = "the elements of tensor maps"
-_STAGES = "tiles of a pipelined loop"
-_ORDER = "the order of what the code does"
-_HAZARDS = "what threads of a block share"
-_UNWRITTEN = "what no thread writes"
-_LANES = "the lanes of a warp"
-_ONLY_WHERE_FOUND = {_BLOCKS, _WAITS, _ELECTED, _CONSTANTS, _ELEMENTS, _STAGES, _ORDER, _HAZARDS, _UNWRITTEN, _LANES}
+_BLOCKS, _STAGES = "a barrier of a block", "tiles of a pipelined loop"
 _FOLLOWED = "the text's code was followed and not run"
 
 
@@ -89,6 +81,23 @@ def _branches(text: str) -> Iterator[Diagnostic]:
             return
 
 
+# What reads code as text, by what is said of its findings; of two of one code the first one's is told.
+READERS: Mapping[str, Callable[[str, Target], Iterable[Diagnostic]]] = {
+    _BLOCKS: lambda text, _: _branches(text),
+    "waits for barriers in a loop": lambda text, _: explain_waits(text),
+    "arrivals at barriers": explain_counts,
+    "what one thread executes": explain_elected,
+    "numbers in the code": explain_constants,
+    "the elements of tensor maps": explain_elements,
+    "the order of what the code does": explain_order,
+    "what threads of a block share": explain_hazards,
+    "what no thread writes": explain_unwritten,
+    "the lanes of a warp": explain_lanes,
+    "what is done to tensor memory": explain_tensor_memory,
+}
+_ONLY_WHERE_FOUND = {*READERS, _STAGES}
+
+
 def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, failed: bool) -> Explanation | None:
     """Return what a text says together with what its code breaks; None if neither says anything.
 
@@ -104,20 +113,12 @@ def with_code(base: Explanation | None, followed: Followed, pasted: Pasted, *, f
     """
     target = pasted.target
     judged = list(judged_uses(followed.calls, target, failed=failed))
-    judged += [Judged(_BLOCKS, tuple(_branches(pasted.text)))]
-    judged += [Judged(_WAITS, tuple(explain_waits(pasted.text)))]
-    judged += [Judged(_ELECTED, tuple(explain_elected(pasted.text, target)))]
-    judged += [Judged(_CONSTANTS, tuple(explain_constants(pasted.text, target)))]
-    judged += [Judged(_ELEMENTS, tuple(explain_elements(pasted.text, target)))]
+    judged += [Judged(said, tuple(reader(pasted.text, target))) for said, reader in READERS.items()]
     if failed:
         judged += [Judged(_STAGES, tuple(explain_stages(followed.calls, target)))]
         judged += [
             of_map(one, "make_tma_copy", target) for one in tensors_of_maps(pasted.text) if target.tma is not None
         ]
-    judged += [Judged(_ORDER, tuple(explain_order(pasted.text, target)))]
-    judged += [Judged(_HAZARDS, tuple(explain_hazards(pasted.text, target)))]
-    judged += [Judged(_UNWRITTEN, tuple(explain_unwritten(pasted.text, target)))]
-    judged += [Judged(_LANES, tuple(explain_lanes(pasted.text, target)))]
     judged += launched(pasted.text, target, failed=failed)
     judged = [one for one in judged if one.found or one.said not in _ONLY_WHERE_FOUND]
     broken = {found.code: found for one in reversed(judged) for found in reversed(one.found)}

@@ -27,6 +27,7 @@ from legalsat.units.matrix_descriptor import PERIODS, SWIZZLE_BIT, MatrixWord
 from legalsat.units.tcgen05_sites import KernelGroups
 
 MOST_FOUND = 64
+GRANULE = 128  # bytes of shared memory, at a multiple of which a box lies (COPY004)
 LARGEST, MOST_BYTES = 1 << 18, 1 << 20  # bytes of shared memory that an offset can name, and that a barrier counts
 _OF_MAPS = re.compile(r"cp\.async\.bulk\.tensor|\btma|_tma|TensorMap|TENSOR_MAP", re.IGNORECASE)
 _PYTHON_NUMBER = re.compile(
@@ -40,6 +41,9 @@ _NO_TILES = frozenset(
     {"tmem", "bias", "sf", "sfa", "sfb", "scale", "scales", "bytes", "size", "stride", "sum", "global"}
 )
 _MAP_SWIZZLE = re.compile(r"\bCU_TENSOR_MAP_SWIZZLE_(?P<mode>NONE|32B|64B|128B)\b")
+# A swizzle of CuTe, whose first number says how many rows of 16 bytes it exchanges: 2, 4 or 8 of 128 bytes.
+_CUTE_SWIZZLE = re.compile(r"\b(?:Swizzle|Sw|make_swizzle)\s?[<(]\s?(?P<bits>[0-3])\s?,\s?[0-7]\s?,\s?3\s?[>)]")
+_CUTE_MODES = ("none", "32B", "64B", "128B")
 _CODE = r"(?P<{0}>0x[0-9a-fA-F]{{1,16}}|\d{{1,4}})(?:[uUlL]{{0,3}})"
 _DESCRIPTOR_SWIZZLE = re.compile(
     rf"(?:\|=?|=)[ ]?\(?(?:\([\w ]{{1,30}}\)[ ]?|static_cast<\w{{1,20}}>\()?{_CODE.format('code')}\)?[ ]?<<[ ]?"
@@ -54,6 +58,16 @@ _EXPECTS = re.compile(
     r"\bmbarrier\.arrive\.expect_tx[\w.:]{0,40} [^;\n]{1,60}, (?P<bytes>[^;\n\"]{1,60})"
 )
 
+# Arrays of shared memory by their declarations, and what hands one to the copy engine by a tensor map.
+_ARRAY = re.compile(
+    r"(?:\b(?:static|alignas\([^()\n]{1,20}\)|__align__\([^()\n]{1,20}\))[ \t]{1,4}){0,2}"
+    r"\b__shared__[ \t][^;={}\n]{1,100}?\b(?P<name>\w{1,40})[ \t]?\[\s?\w"
+)
+_ALIGNED = re.compile(r"\b(?:alignas|__align__|aligned)[ \t]?\([ \t]?(?P<bytes>[^()\n]{1,20})\)")
+_TENSOR_COPY = re.compile(
+    r"\b\w{0,40}(?:tma_?(?:load|store)|bulk_tensor|tensor_tile)\w{0,40}(?:<[^<>;\n]{0,60}>)?\(", re.IGNORECASE
+)
+
 
 def explain_constants(text: str, target: Target) -> Iterator[Diagnostic]:
     """Yield what numbers in a text's code break together, where the text says that something fails.
@@ -64,7 +78,13 @@ def explain_constants(text: str, target: Target) -> Iterator[Diagnostic]:
     """
     if not hints_at_failure(text):
         return
-    for found in (*_misplaced(text), *_swizzles_apart(text, target), *_groups(text, target), *_bytes(text, target)):
+    for found in (
+        *_misplaced(text),
+        *_loose(text),
+        *_swizzles_apart(text, target),
+        *_groups(text, target),
+        *_bytes(text, target),
+    ):
         if RULE_OF[found.code].unit.limits(target) is not None:
             yield replace(found, level="warning")
 
@@ -72,7 +92,7 @@ def explain_constants(text: str, target: Target) -> Iterator[Diagnostic]:
 def _misplaced(text: str) -> Iterator[Diagnostic]:
     """Yield a barrier, and a tile of a tensor map, whose offset in shared memory is no multiple of what it needs."""
     spans = {match["mode"] for match in _MAP_SWIZZLE.finditer(text)} - {"NONE"}
-    period = PERIODS[spans.pop()] if len(spans) == 1 else 128
+    period = PERIODS[spans.pop()] if len(spans) == 1 else GRANULE
     told = set()
     for name, value in _numbers(text).items():
         words = {word.lower() for word in _WORD.findall(name)}
@@ -81,7 +101,7 @@ def _misplaced(text: str) -> Iterator[Diagnostic]:
         if words & _BARRIERS:
             code, needs, what = "PIPE025", 8, "a barrier"
         elif words & _TILES and not words & _NO_TILES and _OF_MAPS.search(text):
-            code, needs, what = ("COPY005" if value % 128 == 0 else "COPY004"), period, "a box of the tensor map"
+            code, needs, what = ("COPY005" if value % GRANULE == 0 else "COPY004"), period, "a box of the tensor map"
         else:
             continue
         if value % needs and code not in told:
@@ -91,6 +111,27 @@ def _misplaced(text: str) -> Iterator[Diagnostic]:
             numbers = {"what": what, "value": value, "name": name, "needs": needs}
             refused = require(False, message, help=help_.replace("{needs}", str(needs)), **numbers)
             yield RULE_OF[code].diagnostic(refused, f'text "{name} = {value}"')
+
+
+def _loose(text: str) -> Iterator[Diagnostic]:
+    """Yield the first array of shared memory whose declaration aligns it less than a tensor copy's end has to be."""
+    handed = {
+        word
+        for match in islice(_TENSOR_COPY.finditer(text), MOST_FOUND)
+        for word in re.findall(r"\w+", text[match.end() : match.end() + 200].partition(";")[0])
+    }
+    names = constants(text) if handed else {}
+    for match in islice(_ARRAY.finditer(text), MOST_FOUND):
+        aligned = _ALIGNED.search(match[0])
+        given = 0 if aligned is None else whole_number(aligned["bytes"], names)
+        loose = given is not None and given < GRANULE
+        if loose and match["name"] in handed and "bar" not in match[0].lower():
+            message = "{name} is declared {how}, and a tensor copy takes multiples of 128 bytes of shared memory"
+            how = f"with an alignment of {given} bytes" if given else "without an alignment"
+            help_ = "declare it with alignas(128), with a swizzle of 128 bytes with alignas(1024)"
+            refused = require(False, message, help=help_, name=match["name"], how=how)
+            yield RULE_OF["COPY004"].diagnostic(refused, f'text "{" ".join(match[0].split())[:97]}"')
+            return
 
 
 def _numbers(text: str) -> Mapping[str, int]:
@@ -108,8 +149,16 @@ def _numbers(text: str) -> Mapping[str, int]:
 def _swizzles_apart(text: str, target: Target) -> Iterator[Diagnostic]:
     """Yield a matrix descriptor's swizzle where code writes it as a number, and it is not the tensor map's."""
     unit = "tcgen05" if target.tcgen05 is not None else "wgmma"
+    layouts = {_CUTE_MODES[int(match["bits"])] for match in islice(_CUTE_SWIZZLE.finditer(text), MOST_FOUND)}
     written = {_word_of(match) for match in islice(_DESCRIPTOR_SWIZZLE.finditer(text), MOST_FOUND)}
     modes = {match["mode"].lower().replace("b", "B") for match in _MAP_SWIZZLE.finditer(text)}
+    if len(layouts) == len(modes) == 1 and layouts != modes:
+        message = "the layout of shared memory swizzles by {layout}, and the tensor map by {mode}"
+        help_ = (
+            "give the map the swizzle of the layout that reads or writes the tile: Swizzle<3, 4, 3> of bytes is 128B"
+        )
+        refused = require(False, message, help=help_, layout=next(iter(layouts)), mode=next(iter(modes)))
+        yield RULE_OF["COPY012"].diagnostic(refused, "the code's layout and the code's map")
     if len(written) != 1 or len(modes) != 1:
         return
     shift, code = next(iter(written))

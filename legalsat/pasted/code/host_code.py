@@ -65,7 +65,7 @@ def encoded_maps(text: str) -> list[PrintedMap]:
     """
     if not _ENCODE.search(text) or _DUMP.search(text):
         return []
-    code = _LINE_COMMENT.sub(" ", _without_comments(text))
+    code = without_comments(text)
     names, arrays = constants(code), _arrays(code)
     found = (_map(arguments, names, arrays, match) for match, arguments in _calls(code))
     return [printed for printed in found if printed is not None]
@@ -75,7 +75,7 @@ def lists_of_calls(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield the type, the extents ("" where no array of them is) and the strides of C++'s encode calls, as written."""
     if not _ENCODE.search(text):
         return
-    code = _LINE_COMMENT.sub(" ", _without_comments(text))
+    code = without_comments(text)
     arrays = _arrays(code)
     for _, arguments in _calls(code):
         extents, strides = (_inside(arguments[at], arrays) for at in (4, 5))
@@ -94,13 +94,13 @@ def _calls(code: str) -> Iterator[tuple[re.Match[str], list[str]]]:
             yield match, arguments
 
 
-def _without_comments(text: str) -> str:
-    """Return a text without what stands between /* and */; one that is never closed stays."""
+def without_comments(text: str) -> str:
+    """Return C++ without its comments; one between /* and */ that is never closed stays."""
     kept, at = [], 0
     while (begin := text.find("/*", at)) >= 0 and (end := text.find("*/", begin + 2)) >= 0:
         kept.append(text[at:begin])
         at = end + 2
-    return " ".join([*kept, text[at:]])
+    return _LINE_COMMENT.sub(" ", " ".join([*kept, text[at:]]))
 
 
 def _arguments(code: str, begin: int) -> Iterator[str]:

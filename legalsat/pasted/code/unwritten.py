@@ -1,7 +1,8 @@
-"""Elements that no thread of a block writes, by the numbers that stand in a text's code.
+"""Elements that no thread of a block writes, by the numbers that stand in a text's code, and sums that begin nowhere.
 
 A guard such as `if (tid < 256)` in front of one store for each thread covers no more than the block has threads: with
 128 of them the elements from 128 on keep what was there. Loops over threads' strides are left alone.
+TileLang's `T.gemm` adds to its third operand, and a fragment that nothing has cleared holds what registers held.
 It is a fact of the text's own numbers; that it is the cause is likely where the text says that something is wrong, so
 it is a warning.
 """
@@ -37,10 +38,16 @@ _THREADS = re.compile(
     rf"|\bdim3 \w{{0,10}}(?:block|threads)\w{{0,10}}\( ?(?P<dim>{_NUMBER}) ?\)",
     re.IGNORECASE,
 )
+_FRAGMENT = re.compile(rf"\b(?P<name>{_NAME}) ?= ?T\.alloc_(?:fragment|local)\(")
+_ADDS = re.compile(
+    rf"\bT\.gemm\((?P<operands>[^()\n]{{1,80}},[^()\n]{{1,80}}), ?(?P<sum>{_NAME})(?P<rest>[^()\n]{{0,200}})\)"
+)
 
 
 def explain_unwritten(text: str, target: Target) -> Iterator[Diagnostic]:
-    """Yield the first guard that covers more elements than a block has threads, where the text says something is wrong.
+    """Yield the first guard that covers more than a block's threads, and the first sum that begins nowhere.
+
+    Nothing where the text does not say that something is wrong.
 
     Args:
         text: the report, code among it.
@@ -48,6 +55,7 @@ def explain_unwritten(text: str, target: Target) -> Iterator[Diagnostic]:
     """
     if RULE_OF["TOOL016"].unit.limits(target) is None or not hints_at_failure(text):
         return
+    yield from _uncleared(text)
     for elements, threads, where in _of_code(text):
         if threads < elements:
             message = "the guard lets {elements} elements be written, one by each thread, and a block has {threads}"
@@ -56,6 +64,23 @@ def explain_unwritten(text: str, target: Target) -> Iterator[Diagnostic]:
                 False, message, help=help_.replace("{threads}", str(threads)), elements=elements, threads=threads
             )
             yield replace(RULE_OF["TOOL016"].diagnostic(refused, f'text "{where}"'), level="warning")
+            return
+
+
+def _uncleared(text: str) -> Iterator[Diagnostic]:
+    """Yield the first product that is added to a fragment which nothing in the text has written before."""
+    made = {match["name"] for match in islice(_FRAGMENT.finditer(text), MOST_FOUND)}
+    for match in islice(_ADDS.finditer(text) if made else (), MOST_FOUND):
+        name = re.escape(match["sum"])
+        # A use of any other kind may write it: a call that is given it, or a store to its elements.
+        used = re.compile(rf"[(,] ?{name}\b|\b{name}\[[^\]\n]{{1,60}}\] ?=[^=]")
+        first = used.search(text)
+        if match["sum"] in made and "clear" not in match["rest"] and first and first.start() > match.start():
+            message = "T.gemm adds to {name}, which nothing has cleared"
+            help_ = "clear it with T.clear before the loop, or give the first product clear_accum=True"
+            refused = require(False, message, help=help_, name=match["sum"])
+            where = f'text "{" ".join(match[0].split())[:97]}"'
+            yield replace(RULE_OF["TOOL016"].diagnostic(refused, where), level="warning")
             return
 
 

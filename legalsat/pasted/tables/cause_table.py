@@ -299,7 +299,7 @@ CAUSES = (
     ),
     Cause(
         "TMA005",
-        r"stride|pitch|leading[ _]dim|\bld[abcdm]?\b|row[ _]?(?:size|bytes|length)",
+        r"stride|pitch|leading[ _]dim|(?<!\.)\bld[abcdm]?\b(?!\.)|row[ _]?(?:size|bytes|length)",
         rf"(?:{_ASKS}|must be).{{0,60}}(?:{_SIXTEEN})|(?:{_SIXTEEN}).{{0,40}}(?:{_ASKS})|\b16B\b",
         "a stride is no multiple of 16 bytes",
         PAD,
@@ -497,8 +497,8 @@ CAUSES = (
     Cause(
         "WGMMA009",
         r"wgmma|gmma",
-        r"unsupported|not supported|no (?:matching|eligible|valid|supported)|invalid|cannot|does not fit|illegal|"
-        r"must be \d",
+        r"unsupported|not supported|no (?:matching|eligible|valid|supported)|invalid|cannot|does not fit|"
+        r"illegal(?! instr)|must be \d",
         "wgmma has no instruction of these types, shape and majors",
         "take a pair of types and a shape of the instruction's table: both operands of one 16-bit type or 8-bit floats",
         unless=r"sm_\d|arch|target|capab",
@@ -506,11 +506,11 @@ CAUSES = (
     Cause(
         "TCGEN001",
         r"tcgen05|umma|mmav5|utcmma",
-        r"unsupported|not supported|no (?:matching|eligible|valid|supported)|invalid|cannot|illegal|"
+        r"unsupported|not supported|no (?:matching|eligible|valid|supported)|invalid|cannot|illegal(?! instr)|"
         r"suitable instruction",
         "tcgen05 has no instruction of these types, shape and majors",
         "take a kind, shape and majors of the instruction's tables",
-        unless=r"sm_\d|arch|target|capab|applicable",
+        unless=r"sm_\d|arch|target|capab|applicable|tcgen05\W?(?:alloc|dealloc|relinq|ld|st|cp|commit|wait|fence|shift)",
     ),
     Cause(
         "TOOL004",
