@@ -48,7 +48,8 @@ PROGRAM_BACKENDS = {"cute": "legalsat.backends.composed:emit_program"}  # the sa
 #     image_of(program) -> Image        what the driver loads, and the recipes if the compiler had a say in them
 #     tools_of(program) -> str          what makes the image, with its version, for the cache
 # and, if it can do without a GPU, interpreter_of(program), a function of the operands' addresses; and, where it knows
-# without its tools, at_hand(program, cache), whether making an image needs none of them.
+# without its tools, at_hand(program, cache), whether making an image needs none of them; and APART, where image_of
+# may run in several threads at once.
 PROGRAMS = {"triton": "legalsat.backends.triton.program", "cute": "legalsat.backends.cute.movement_program"}
 PRODUCT_PROGRAMS = {
     "cute": "legalsat.backends.cute.program",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,10 @@ def test_a_pack_needs_no_compiler(pack: Path, tmp_path: Path, monkeypatch: pytes
 
 
 def about_texts(product: ls.Gemm) -> set[str]:
-    program = candidates(product, H200, 1)[0][2]
+    return about_programs(candidates(product, H200, 1)[0][2])
+
+
+def about_programs(program: Any) -> set[str]:
     return {program.text, *(one.program.text for one in program.before)}
 
 
@@ -203,3 +207,31 @@ def test_the_command_says_which_products_have_no_kernel(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "1 without a kernel" in done.stdout and "cute prints no kernel of it for b200" in done.stdout
+
+
+def test_what_lays_operands_out_is_compiled_beside_what_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each text waits until all are being compiled: one after the other they would wait for ever."""
+    programs = (one[2] for one in candidates(ls.Gemm(4095, 4095, 4093, "bf16"), H200, 200))
+    program = next(one for one in programs if len(about_programs(one)) == 3)
+    together = threading.Barrier(len(about_programs(program)))
+
+    def meets(text: str, architecture: str) -> bytes:
+        together.wait(20.0)
+        return compiled(text, architecture)
+
+    monkeypatch.setattr(cute, "_compiled", meets)
+    monkeypatch.setenv("LEGALSAT_CACHE", "off")
+    kernel = Kernel(program, cache=Cache(tmp_path)).build()
+    found = [one._image for one in (*kernel._before, kernel)]
+    assert [one.code for one in found if one is not None] == [
+        compiled(one.text, "sm_90a") for one in (*(before.program for before in program.before), program)
+    ]
+
+    def refuses(text: str, architecture: str) -> bytes:
+        return compiled(text, architecture) if text == program.text else refuse()
+
+    monkeypatch.setattr(cute, "_compiled", refuses)
+    with pytest.raises(cute.CompilationFailed, match="no nvcc was found"):
+        Kernel(program, cache=Cache(tmp_path / "other")).build()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from legalsat.backends import program
-from legalsat.backends.cute.compile import at_hand, image_of, tools_of
+from legalsat.backends.cute.compile import APART, at_hand, image_of, tools_of
 from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.cute.granules import GranulesText
 from legalsat.backends.cute.movement import MovementText
@@ -13,7 +13,7 @@ from legalsat.plans.movement_plan import MovementPlan
 from legalsat.program.early import begins_early
 from legalsat.runtime.program import Operand, Program, Recipe, needed
 
-__all__ = ["at_hand", "emit_cute", "image_of", "program_of", "tools_of"]
+__all__ = ["APART", "at_hand", "emit_cute", "image_of", "program_of", "tools_of"]
 
 
 def program_of(plan: MovementPlan) -> Program:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from legalsat.backends import program
 from legalsat.backends.cute.added import emit as emit_added
-from legalsat.backends.cute.compile import at_hand, image_of, tools_of
+from legalsat.backends.cute.compile import APART, at_hand, image_of, tools_of
 from legalsat.backends.cute.cuda_file import cuda_file
 from legalsat.backends.cute.product import emit
 from legalsat.backends.cute.self_test import self_test
@@ -16,7 +16,7 @@ from legalsat.plans.product_kernel import ProductKernel
 from legalsat.runtime.program import Program
 from legalsat.targets import Target
 
-__all__ = ["at_hand", "emit_product", "image_of", "program_for", "program_of", "tools_of"]
+__all__ = ["APART", "at_hand", "emit_product", "image_of", "program_for", "program_of", "tools_of"]
 
 
 def program_of(plan: GemmPlan) -> Program:

@@ -36,7 +36,7 @@ FLOPS = 989e12 / 132  # of bf16 a second and processor, of the GPU that the rate
 # A through registers: shared memory is busier, the more so the narrower the tile; of what loads take such kernels wait
 # for a part, and for some cycles more a turn where CTAs share B alone (144 kernels of 56 products, both GPUs).
 REALIGNED, REALIGNED_COLUMNS = 0.66, 93.0
-REALIGNED_LOAD, REALIGNED_SHARED_B = 0.83, 65.0
+REALIGNED_LOAD, REALIGNED_SHARED_B = 0.91, 78.6
 # Likewise of lines that are woven, of which lanes read halves of words, all of what loads take (55 kernels of 14
 # products, an H200): what shared memory serves, in multiples of what is multiplied.
 WOVEN, WOVEN_COLUMNS, WOVEN_ROWS = 0.2, 140.0, 32.0
@@ -53,26 +53,31 @@ LAPPED_SHARE = 1.55  # of that, what tiles save that lap by a sector: lines of w
 # Less of C's bytes, where tiles one after the other write parts of the same lines, as L2 still has them: kernels of 128
 # random products are predicted to take 0.984 of the time so, and 16 held-out ones took 0.984 of it on an H100.
 STORED_BESIDE, BESIDE = 0.15, 2  # and tiles along m that neighbours in time share then, or fewer
-LOAD_BYTES = 43.7  # a cycle and processor, from L2, while all load
-ALONE = 0.584  # of what a load takes then, while few do
+LOAD_BYTES = 47.0  # a cycle and processor, from L2, while all load
+ALONE = 0.716  # of what a load takes then, while few do
+# A cycle and processor that arrive, of its own requests and of what others send it: small tiles in large clusters wait
+# for that (3,063 kernels of 1,200 products, both GPUs, half of the products kept apart).
+ARRIVED_BYTES = 86.0
 # Likewise, of groups of rows (121 kernels of 16 products, an H100). Less would fit a little better, but narrower tiles
 # win then that were not timed.
-LOAD_GROUPED = 0.77
+LOAD_GROUPED = 0.82
 CACHE_BYTES = 19586.0  # a nanosecond from L2, of all processors
 EMPTY_BYTES = 1862.0  # likewise, of zeros beyond an operand that go to several CTAs
 # Lines of 128 bytes that shared memory serves in a cycle where a warpgroup aligns operands in it: then boxes, what is
 # aligned, twice, and what instructions read, of A once for 64 columns and of B once for 64 rows, wait for each other.
 # Fewer beside tiles of 64 rows, for each of which more is aligned than multiplied (12 kernels of 12 products, an H200).
 SHARED_LINES, SHARED_LINES_HALF = 1.1, 0.75
-SHARED_LOAD = 0.16  # more, of what loads take, which then wait for what is aligned (49 kernels of 40 products, an H100)
+SHARED_LOAD = (
+    0.213  # more, of what loads take, which then wait for what is aligned (49 kernels of 40 products, an H100)
+)
 # A cycle, by boxes without a swizzle, which bring lines that are aligned (36 kernels of 24 batches on an H100).
 ENGINE_BYTES = 18.0
-LATENCY, REMOTE = 969.0, 99.1  # nanoseconds from a stage's release until it is full; more where a cluster shares it
+LATENCY, REMOTE = 969.0, 63.0  # nanoseconds from a stage's release until it is full; more where a cluster shares it
 FILLING = 0.745  # of what its load takes, besides
 # Cycles in which sums slide to the columns of another phase of k, of a tile and of its columns of 64 rows each (85
 # kernels of 27 products on an H100).
 SLIDE, SLIDE_SUMS = 230.0, 2.03
-SHARED_CYCLES = 46.7  # a turn along k, of CTAs that share loads
+SHARED_CYCLES = 33.3  # a turn along k, of CTAs that share loads
 STORED_BYTES = {"once": 24.8, "overlapped": 47.0, "in turns": 38.8, "apart": 24.9}  # of C a cycle and processor
 STORED_TURNED = 1.15  # times as long, by boxes of turned tiles
 STORED_ALONE_BUFFER = 1.1  # likewise, through one buffer
@@ -315,7 +320,15 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     latency = ((LATENCY + REMOTE * shared) * CLOCK + FILLING * load) / (kernels.stages - 1)
     brought = _lines_brought(kernels) * depth * size / ENGINE_BYTES * resident
     turn = (
-        _norm(TURN, cycles * resident, load, latency, served + (served > 0) * SHARED_LOAD * load, brought)
+        _norm(
+            TURN,
+            cycles * resident,
+            load,
+            (rows + kernels.loaded) * depth * size * resident / ARRIVED_BYTES,
+            latency,
+            served + (served > 0) * SHARED_LOAD * load,
+            brought,
+        )
         + SHARED_CYCLES * shared
         + REALIGNED_SHARED_B * b_alone
     )

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,19 +159,28 @@ class Kernel:
         Raises:
             LegalSatError: the tool that compiles it is missing, or refuses it.
         """
-        with self._lock:
+        apart = [one for one in self._before if getattr(_builder(one.program), "APART", False)]
+        with self._lock, ThreadPoolExecutor(max(1, len(apart))) as pool:
+            coming = [pool.submit(one.build) for one in apart]
             for one in self._before:
-                one.build()
-            builder = _builder(self.program)
-            if os.environ.get(INTERPRET) == "1" and hasattr(builder, "interpreter_of"):
-                self._interpreter = self._interpreter or builder.interpreter_of(self.program)
-            elif self._image is None and self._like is not None:
-                made = self._like.build()._image
-                assert made is not None
-                self._image = Image(made.code, self.program.recipes)
-            elif self._image is None:
-                self._image = image_of(self.program, self._cache or Cache.default())
+                if one not in apart:
+                    one.build()
+            self._build_own()
+            for done in coming:
+                done.result()
         return self
+
+    def _build_own(self) -> None:
+        """Compile the program's own text, under the lock."""
+        builder = _builder(self.program)
+        if os.environ.get(INTERPRET) == "1" and hasattr(builder, "interpreter_of"):
+            self._interpreter = self._interpreter or builder.interpreter_of(self.program)
+        elif self._image is None and self._like is not None:
+            made = self._like.build()._image
+            assert made is not None
+            self._image = Image(made.code, self.program.recipes)
+        elif self._image is None:
+            self._image = image_of(self.program, self._cache or Cache.default())
 
     def load(self, device: int = 0) -> Kernel:
         """Load onto a GPU what calls on it need, compiled if need be, so that what its driver refuses is told now.
@@ -182,7 +192,7 @@ class Kernel:
             NoDriver: there is no such GPU.
             LegalSatError: as `build`, the kernel is for another GPU, or the driver refuses the image.
         """
-        for one in (*self._before, self):
+        for one in (self, *self._before):  # the first one builds them all
             one._load(device)
         return self
 
