@@ -60,7 +60,7 @@ SETS = (
         "sealed_searched",
         "sealed_sought",
         "sealed_noted",
-    ),  # which nobody who mends anything reads
+    ),  # which nobody who mends anything reads; the first eight are learned from (`fit_evidence.UNREAD`)
 )
 NOT_MENDED_FOR = ("wider", "latest", "newest")  # but for what words say
 FIRST = 2  # diagnostics among which the cause must be

@@ -11,8 +11,20 @@ from itertools import islice
 import pytest
 
 import legalsat as ls
-from bench import reported
-from bench.fit_evidence import DATA, MOST_GUESSED, MOST_SURE, counted, documents, labelled, named, unrelated, whole
+from bench import fit_evidence, reported
+from bench.fit_evidence import (
+    DATA,
+    MOST_GUESSED,
+    MOST_SURE,
+    SETS,
+    UNREAD,
+    counted,
+    documents,
+    labelled,
+    named,
+    unrelated,
+    whole,
+)
 from legalsat.cli import main
 from legalsat.pasted.sentences import RULE_OF
 from legalsat.pasted.tables.evidence import TOLD
@@ -173,6 +185,16 @@ def test_the_counts_are_those_of_the_texts_whose_cause_is_known() -> None:
     assert set(TOLD) | set(TELLINGS) | set(MORE_TELLINGS) <= set(RULE_OF)
 
 
+def test_older_reports_that_nobody_reads_are_learned_from_and_the_newest_four_sets_are_not() -> None:
+    apart = sorted({name for name in reported.SETS if name.startswith("sealed")} - {*UNREAD})
+    assert apart == ["sealed_gleaned", "sealed_noted", "sealed_searched", "sealed_sought"]
+    assert not {*apart} & {*SETS} and len(labelled(UNREAD)) == 884 and len(labelled(apart)) == 142
+    learned = labelled()
+    assert {report["id"] for report in labelled(UNREAD)} <= {report["id"] for report in learned}
+    bare = 60  # characters: what a call returned, which any report may have
+    assert not {one["text"] for one in labelled(apart) if len(one["text"]) > bare} & {one["text"] for one in learned}
+
+
 def test_weights_are_of_words_and_causes_that_are_counted() -> None:
     kept = json.loads(ranking.COUNTS.read_text(encoding="utf-8"))
     assert kept["bias"].keys() == kept["weights"].keys() == kept["reports"].keys()
@@ -212,6 +234,17 @@ def test_counts_and_weights_agree_on_what_either_alone_ranks_lower() -> None:
     assert next(iter(both)) == "PIPE006" and list(both.values()) == sorted(both.values(), reverse=True)
     assert set(both) == set(ranking.scored(words, counts_alone, gpu))
     assert ranking.scored([], known, gpu).keys() == both.keys()
+
+
+def test_invalid_value_is_one_result_however_it_is_written() -> None:
+    for said in ("the tensor map returns invalid value", "INVALID_VALUE", "cudaErrorInvalidValue"):
+        assert "invalid" in ranking.concepts(said)
+    assert "invalid" not in ranking.concepts("values that are invalid, value by value")
+
+
+def test_what_may_not_stand_beside_a_sentence_is_no_word_of_it() -> None:
+    of = [document.text for document in fit_evidence.told() if "libnvvm" in document.text]
+    assert of and not any(re.search(r"\b(?:without|never|signal)\b", text) for text in of)
 
 
 def test_nan_is_one_word_and_camel_case_is_several() -> None:

@@ -85,7 +85,7 @@ CONCEPTS = {
     r"|cuda)\W{0,3}715\b",
     "misaddr": r"misaligned(?: address|_address)?|(?:error|code|status|result|cuda)\W{0,3}716\b|misalignedaddress",
     "launchfail": r"unspecified launch failure|launch_?fail\w*|(?:error|code|status|result|cuda)\W{0,3}719\b",
-    "invalid": r"invalid argument|invalid_?value|cuda_error_invalid|cudaerrorinvalidvalue",
+    "invalid": r"invalid argument|invalid[_ ]?value|cuda_error_invalid|cudaerrorinvalidvalue",
     "vector": r"vectori[sz]\w*|float[24]\b|uint4|int4\b|ld\.v\d|128-?bit|ldmatrix\w*|loadgeneric|half2|"
     r"\b\w+, ?\(?int\)?2>",
     "dtype": r"dtypes?|bf16|bfloat16|fp16|float16|half|fp8|e4m3\w*|e5m2\w*|fp4|int8|tf32|fp32",

@@ -23,6 +23,11 @@ _COALESCED = (
     "let neighbouring lanes read neighbouring words: the index of a thread goes to the contiguous axis; what has to be "
     "transposed goes through shared memory"
 )
+_COMPILERS = "cicc|ptxas|nvlink|nvcc|tileiras|hipcc|nvrtc|libnvvm"
+_HOW = "(?:itself|sometimes|always|often|also|now|still|just|keeps|is|was|has)"
+# What a compiler made may crash too, and a crash may be said not to be.
+_NO_PRODUCT = r"(?<!by )(?<!with )(?<!using )(?<!via )(?<!from )(?<!through )"
+_DENIED = r"(?<!no )(?<!not )(?<!never )(?<!without )(?<!without a )"
 FAULT_CHECKS = (
     Sentence(
         "the compiler",
@@ -37,7 +42,11 @@ FAULT_CHECKS = (
         "the compiler",
         r"PLEASE (?:submit a|ATTACH THE FOLLOWING FILES TO THE) (?:bug report|BUG REPORT)|Stack dump: ?\n? ?0\.|"
         r"[Ii]nternal compiler error: Segmentation fault|ptxas[`']? failed with error code:? (?:-\d{1,2}\b|139\b)|"
-        r"ptxas[^\n]{0,40}(?:[Ss]egmentation fault|Internal error|internal error)|Unexpected internal compiler error",
+        r"ptxas[^\n]{0,40}(?:[Ss]egmentation fault|Internal error|internal error)|Unexpected internal compiler error|"
+        rf"{_NO_PRODUCT}\b(?:{_COMPILERS})[\'\"`]? (?:{_HOW} ){{0,2}}crash(?:e?s|ed|ing)?\b(?! (?:\w+ ){{0,3}}signal)|"
+        rf"{_NO_PRODUCT}\b(?:{_COMPILERS})[\'\"`]? (?:{_HOW} ){{0,2}}segfault(?:s|ed|ing)?\b|"
+        rf"{_DENIED}\b[Cc]rash(?:e?s|ed)? (?:in|inside|inside of|of) [\'\"`]?(?:{_COMPILERS})\b|"
+        rf"{_DENIED}\b[Ss]egfault(?:s|ed)? (?:in|inside|inside of|of) [\'\"`]?(?:{_COMPILERS})\b",
         "TOOL014",
         "the compiler crashed in a pass of its own, so the fault is its own",
         _FAILING,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from legalsat.diagnostics import Diagnostic
+from legalsat.pasted.wording.kinds import is_by_line
 
 _BARRIER = (
     "a debugger shows where threads stand: all at one barrier, of which an arrival is missing ({0}), or some at it and "
@@ -62,12 +63,12 @@ def told_apart(told: Sequence[Diagnostic], likely: str, text: str) -> tuple[Diag
     """Return what is told, with how to tell causes apart in the help of those that are no more than likely.
 
     Args:
-        told: what is told of a text, in its order; of two likely causes the one that a trial in the text speaks for
-            comes first.
+        told: what is told of a text, in its order. Of two causes, both likely or named by a line, the one that a
+            trial in the text speaks for comes first: what a tool has shown outweighs what words weigh.
         likely: where a cause that is no more than likely says that it is from.
         text: the whole text.
     """
-    at = [place for place, one in enumerate(told) if one.where == likely]
+    at = [place for place, one in enumerate(told) if one.where == likely or is_by_line(one)][:2]
     codes = tuple(told[place].code for place in at)
     if len(at) == 2 and tuple(sorted(codes)) in APART:
         first, second = (code in _OUTCOMES and _OUTCOMES[code].search(text) is not None for code in codes)

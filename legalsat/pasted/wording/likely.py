@@ -18,6 +18,7 @@ from typing import NamedTuple
 from legalsat.diagnostics import Basis, Diagnostic
 from legalsat.pasted.causes import A_RESULT
 from legalsat.pasted.sentences import RULE_OF
+from legalsat.pasted.wording.excluded import excluded
 from legalsat.pasted.wording.ranking import (
     Evidence,
     evidence,
@@ -103,7 +104,7 @@ def likely_causes(
     if few and (returned is not None or count < _LEAST_ALONE or not seen):
         return None
     said = features(text, target.vendor)
-    scores = scored(said, evidence(), target, returned or ())
+    scores = scored(said, evidence(), target, returned or (), excluded(text))
     basis = told_as(text, surety(scores, MOST))
     if basis is None or (few and basis == "possible" and seen <= _IN_ALL):
         return None

@@ -34,7 +34,6 @@ _STEP = 100  # steps of a weight in the file that make 1
 # What a program returned, and which unit a GPU lacks, is told where it is printed; but that a kernel reads or writes
 # what is not its own (CUDA700), runs for too long (CUDA702), or waits for blocks that never start (CUDA720), is a cause
 # too.
-_OTHER_FAULTS = frozenset({"CUDA715", "CUDA716"})  # which say that an address was not invalid, but something else
 _TOLD_ELSEWHERE = re.compile(r"CUDA(?!70[02]|720)\d|PROD|UNIT")
 # Addresses, and what compilers count of what there is none.
 _SAYS_NOTHING = re.compile(
@@ -134,13 +133,18 @@ def _split(text: str) -> str:
     return _CAMEL.sub(" ", _SAYS_NOTHING.sub(" ", text))
 
 
-def scored(words: Iterable[str], known: Evidence, target: Target, returned: Collection[str] = ()) -> dict[str, float]:
+def scored(
+    words: Iterable[str],
+    known: Evidence,
+    target: Target,
+    returned: Collection[str] = (),
+    ruled_out: Collection[str] = (),
+) -> dict[str, float]:
     """Return a score for each cause that there may be on a target, the one first for which a text's words speak most.
 
     The scores are logarithms of how likely each is; of reports that were not seen before, as many as that have it.
-    What calls `returned` counts as a cause too, as it does where a report tells no more.
+    What calls `returned` counts as a cause too, as it does where a report tells no more; what is `ruled_out` has none.
     """
-    ruled_out = set() if _OTHER_FAULTS.isdisjoint(returned) else {"CUDA700"}
     possible = [code for code in known.reports if code in returned or (may_be(code, target) and code not in ruled_out)]
     counted = [word for word in dict.fromkeys(words) if word in known.overall]
     sums = _shares({code: _TRUST * _score(known, code, counted) for code in possible})
