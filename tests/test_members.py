@@ -232,7 +232,8 @@ def test_the_meaning_of_scales_is_element_by_element() -> None:
 
 def test_other_backends_name_scales_of_rows() -> None:
     plan = ls.synthesize(SCALED["rows"], "h200")
-    for backend, lacking in (("ptx", "UseSums by scales of rows"), ("triton", "Write of turned tiles")):
+    of_triton = "(?:Write of turned tiles|Release to several CTAs)"  # whichever the first kernel has first
+    for backend, lacking in (("ptx", "UseSums by scales of rows"), ("triton", of_triton)):
         with pytest.raises(LegalSatError, match=f"{backend} has no row for {lacking} in the program"):
             plan.emit(backend)  # type: ignore[arg-type]
 

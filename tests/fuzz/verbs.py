@@ -163,6 +163,16 @@ def sweep(r: Random) -> list[str]:
     return words
 
 
+def build(r: Random) -> list[str]:
+    """Draw the words of a pack's request: of products that no kernel is compiled for, or of one."""
+    rows = "".join(f"{r.choice(('x', 0, '', '64' if r.random() < 0.1 else '-1'))},64,64\n" for _ in range(2))
+    Path("products.csv").write_text("m,n,k\n" + rows, encoding="utf-8")
+    words = ["build", "--pack", r.choice(("products.csv", "products.csv", "none.csv", "llma", ".")), *_target(r)]
+    for more in (["--out", "some.pack"], ["--out", "."], ["--kernels", "0"], ["--workers", "1"], ["--json"]):
+        words += more if r.random() < 0.2 else []
+    return words
+
+
 def page(r: Random) -> list[str]:
     """Draw the words of a rule's page, a target's, or help."""
     return r.choice(
@@ -216,6 +226,7 @@ def verbs() -> Iterator[Row]:
         ("check", check, 0.3),
         ("decode", decode, 0.8),
         ("sweep", sweep, 0.5),
+        ("build", build, 0.2),
         ("rule", page, 0.5),
         ("targets", page, 0.2),
     ):
