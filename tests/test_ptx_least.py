@@ -235,6 +235,30 @@ def test_rows_and_columns_that_count_only_together_are_both_swept() -> None:
     assert set(range(6)) <= rounds and not found.conditions
 
 
+def test_two_least_values_that_are_needed_at_once_are_found_by_a_round_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many rounds of the one as are one of the other would be more than what is tried."""
+    text = tiled()
+    assert GUARD in text
+    text = text.replace(GUARD, f"@!%p0 bra OTHERS;\n{GUARD}\nOTHERS:")
+    monkeypatch.setattr(ptx_least, "_PROBE_WORK", 120)
+    found = only(text)
+    assert found.proven, (found.findings, found.unproven)
+    assert {c.name: c.least for c in found.conditions} == {"n": 16, "m": 8}
+    assert all("gets 0 of 1 arrivals" in c.below for c in found.conditions)
+
+
+def test_a_condition_says_what_breaks_for_want_of_it_alone() -> None:
+    """The least launch divides by its rows of tiles, of which it has none; where it has, somebody waits in vain."""
+    rounds = "mul.lo.u32 %r2, %r2, %r30;"
+    text = tiled()
+    assert rounds in text and GUARD in text
+    text = text.replace(rounds, f"{rounds}\ndiv.u32 %r31, %r2, %r30;\nmul.lo.u32 %r2, %r31, %r30;")
+    found = only(text.replace(GUARD, f"@!%p0 bra OTHERS;\n{GUARD}\nOTHERS:"))
+    assert found.proven, (found.findings, found.unproven)
+    below = {c.name: c.below for c in found.conditions}
+    assert below["n"] == "phase 0 gets 0 of 1 arrivals" and below["m"] == "the kernel divides by zero"
+
+
 def test_a_fault_that_only_several_tiles_show_is_found() -> None:
     kinds = {f.kind for f in only(tiled(released=False)).findings}
     assert "arrivals_missing" in kinds

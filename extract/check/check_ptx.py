@@ -33,8 +33,9 @@ from legalsat.extract.check.ptx_clusters import (
 )
 from legalsat.extract.check.ptx_clusters import words as shape_of
 from legalsat.extract.check.ptx_failure import not_understood
-from legalsat.extract.check.ptx_least import Precondition, counts_of, most_blocks_of, sweep_from_least
+from legalsat.extract.check.ptx_least import sweep_from_least
 from legalsat.extract.check.ptx_names import one_a_cause, title_of, told
+from legalsat.extract.check.ptx_preconditions import Precondition, counts_of, most_blocks_of
 from legalsat.extract.check.ptx_shapes import flags_of, shapes_of
 from legalsat.extract.check.ptx_sweep import MISREAD, WORK, Sweep
 from legalsat.targets import target as as_target

@@ -10,7 +10,7 @@ zero, unless it is that of a wait which few rounds may overtake.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TypeAlias
 
 from legalsat.analyses.ptx.findings import Undecided
@@ -18,6 +18,7 @@ from legalsat.analyses.ptx_machine.launches.together import going_alike
 from legalsat.analyses.ptx_machine.program import Seen
 from legalsat.extract.check.ptx_failure import Failure, Values
 from legalsat.extract.check.ptx_known import key_of
+from legalsat.extract.check.ptx_preconditions import Precondition
 from legalsat.extract.check.ptx_relations import Relation, Tried, relation_of
 from legalsat.extract.check.ptx_sweep import MANY_WORK, Sweep
 from legalsat.extract.check.ptx_values import find_steps, least_of, sweep_all
@@ -26,6 +27,7 @@ from legalsat.logic import round_up
 MOST = 4096  # that a least value may be, or
 MOST_ROUNDS = 8  # rounds of the parameter's loop
 _GROWTH = 4  # from one guess to the next
+_ROUNDS = (1, 2)  # of several loops that are tried together
 _SWEEPS = 5  # that begin at other least values
 _PROBES = 3
 _PARTS = 8  # of a least value that are tried, all but the whole
@@ -33,40 +35,6 @@ _MANY = 2  # tiles of each CTA of a cluster, with which all have some
 _FEW = 3  # parameters that are looked for one by one
 _PROBE_WORK = 50_000  # instructions of one run of one CTA that looks for a least value
 _Key: TypeAlias = tuple[tuple[str, int], ...]  # of a launch
-
-
-@dataclass(frozen=True, slots=True)
-class Precondition:
-    """What a launch must keep to.
-
-    Attributes:
-        name: of a parameter. least: its least value. multiple: what it is a multiple of. exactly: what it is.
-        most: its greatest value, if not 0. relation: what else it is at most, which other parameters decide.
-        pointer: whether it points somewhere.
-        line, below: what breaks otherwise, and where.
-    """
-
-    name: str
-    least: int
-    line: int
-    below: str
-    multiple: int = 1
-    exactly: int | None = None
-    pointer: bool = False
-    most: int = 0
-    relation: Relation | None = None
-
-    def __str__(self) -> str:
-        if self.exactly is not None:
-            return f"{self.name} is {self.exactly} (else: {self.below}, at line {self.line})"
-        if self.most or self.relation is not None:
-            most = self.most or self.relation
-            return f"{self.name} is at most {most} (above: {self.below}, at line {self.line})"
-        if self.pointer:
-            return f"{self.name} is not null (else: {self.below}, at line {self.line})"
-        if self.multiple > 1:
-            return f"{self.name} is a multiple of {self.multiple} (else: {self.below}, at line {self.line})"
-        return f"{self.name} is at least {self.least} (below: {self.below}, at line {self.line})"
 
 
 def sweep_from_least(first: Sweep) -> tuple[Sweep, tuple[Precondition, ...]]:
@@ -306,19 +274,6 @@ def _as_none(sweep: Sweep, values: Values, name: str) -> bool:
     return one is not None and none is not None and one.visits == none.visits and one.accesses == none.accesses
 
 
-def counts_of(sweep: Sweep) -> tuple[Precondition, ...]:
-    """Return what parameters must be that say how many bytes come, for the boxes that are assumed."""
-    lines = {min(keys): line for line, keys in sweep.program.conditions.expected.items() if len(keys) == 1}
-    below = "the bytes expected are not those of the boxes"
-    return tuple(Precondition(k, 0, lines.get(k, 0), below, exactly=n) for k, n in sweep.counts_of.items())
-
-
-def most_blocks_of(sweep: Sweep) -> tuple[Precondition, ...]:
-    """Return up to which blocks comparisons are as runs have seen them."""
-    below = "a comparison turns round to which no run comes so late"
-    return tuple(Precondition(key, 0, line, below, most=last) for key, (last, line) in sweep.most_blocks.items())
-
-
 def most_of(sweep: Sweep, name: str) -> int:
     """Return the greatest value that a condition may ask for, by what a sweep has shown of the parameter's loops."""
     step = sweep.steps.get(name, 0)
@@ -394,7 +349,7 @@ class _Search:
 
     def preconditions(self, known: dict[str, Precondition]) -> dict[str, Precondition]:
         """Return preconditions that leave out every run that went wrong; none where there are no such."""
-        found: dict[str, Precondition] = {}
+        found, told = dict[str, Precondition](), set[str]()
         listed = sorted(self.sweep.failing, key=lambda one: sum(map(abs, one.values.values())))
         if not all(one.of_nothing or _empty(self.sweep, one) for one in listed):
             return {}
@@ -413,6 +368,11 @@ class _Search:
             for name, least in raised.items():
                 if name not in found or found[name].least < least:
                     found[name] = Precondition(name, least, line, reason, pointer=self.sweep.program.is_pointer(name))
+        for failure in listed:  # a launch that lacks one thing tells what breaks for want of it
+            short = [name for name, one in found.items() if failure.values.get(name, one.least) < one.least]
+            if len(short) == 1 and not told & set(short):
+                told |= set(short)
+                found[short[0]] = replace(found[short[0]], line=failure.line, below=failure.reason)
         smallest = {name: min(other.values.get(name, one.least) for other in listed) for name, one in found.items()}
         return {name: one for name, one in found.items() if smallest[name] < one.least or name in known}
 
@@ -520,7 +480,13 @@ class _Search:
         return lambda value: self.is_right({**values, **raised, name: value})
 
     def _guesses(self, values: Values, names: list[str]) -> Iterator[Values]:
-        """Yield greater and greater values of some parameters, up to the most that a condition may ask for."""
+        """Yield greater and greater values of some parameters, up to the most that a condition may ask for.
+
+        Of several, rounds of their loops first: as many of each are fewer than what is enough of the longest round.
+        """
+        steps = {n: self.sweep.steps[n] for n in names if self.sweep.steps.get(n)}
+        for rounds in _ROUNDS if len(steps) > 1 else ():
+            yield {n: max(values[n], min(rounds * steps.get(n, self.sweep.program.multiple(n)), MOST)) for n in names}
         size = 1
         while size <= MOST:
             raised = {
