@@ -15,7 +15,7 @@ import numpy as np
 
 from legalsat.analyses.ptx.clocks import Clocks, Worker
 from legalsat.analyses.ptx.findings import HELP, UNWRITTEN, Finding, Undecided
-from legalsat.analyses.ptx.loads import BY_THREADS, Loads, Written
+from legalsat.analyses.ptx.loads import BY_THREADS, FETCHED, Loads, Written
 from legalsat.analyses.ptx_machine.memory import in_words
 from legalsat.analyses.ptx_machine.shadow import Cells, Regions, Shadow
 
@@ -254,6 +254,8 @@ class Order:
             accesses, kinds = self.accesses, next(one for one in _ALIKE if kind in one)
             if self.shared.partly(regions, lambda number: accesses[number].kind in kinds):
                 self.loads.stale[line] = None
+        if kind in FETCHED and len(writers) > 1:
+            self.loads.note_mixed(regions, writers, self.shared, self, line)
 
     def let_peers_know(
         self, key: tuple[int, ...], operands: Sequence[tuple[Cells, list[int]]], trail: int, line: int
@@ -320,14 +322,15 @@ class Order:
             if kind == "st" and self.loads.brought(writers, self.accesses) and memory.all_read_by(regions, agent):
                 self.loads.change(number, writers)
             self.loads.note_lost(writers, memory.unread(regions), self.accesses, line)
-            self._note_write(cells, kind, line)
+            self._note_write(cells, kind, line, worker.turns.now)
         memory.wrote(regions, number)
         return number
 
-    def _note_write(self, cells: Cells, kind: str, line: int) -> None:
+    def _note_write(self, cells: Cells, kind: str, line: int, turn: int) -> None:
         """Note the last write."""
         if kind in BY_THREADS:
-            self.written.note(cells, line)
+            self.loads.turns[len(self.accesses) - 1] = turn
+            self.written.note(cells, line, stored=kind == "st")
         elif kind == "load":
             self.loads.spans[len(self.accesses) - 1] = cells.start, cells.stop
 

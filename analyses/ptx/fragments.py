@@ -37,6 +37,16 @@ def written_together(kernel: Kernel) -> dict[int, int]:
     return {i.line: number for number, i in _numbered(kernel, _LEAVES) if i.base in _WRITES}
 
 
+def copied_together(kernel: Kernel) -> dict[int, tuple[int, int]]:
+    """Return the lines of cp.async, and for each the group of copies that it is in: those up to a commit."""
+    found, group = dict[int, tuple[int, int]](), 0
+    for number, i in _numbered(kernel, _LEAVES):
+        group += "commit_group" in i.parts
+        if i.base == "cp" and "async" in i.parts:
+            found[i.line] = number, group
+    return found
+
+
 def _numbered(kernel: Kernel, ends: Collection[str]) -> Iterator[tuple[int, Instruction]]:
     """Yield the instructions of a kernel with the number of their stretch, which labels and some of them begin."""
     labels, number = set(kernel.labels.values()), 0
@@ -73,7 +83,7 @@ class Fragments:
             self.held.append((before, line, cells))
             while before:
                 before, other, read = self.held[before]
-                twice = np.intersect1d(_listed(read), _listed(cells))
+                twice = np.intersect1d(listed(read), listed(cells))
                 if twice.size:
                     self.again.setdefault(stretch, ((other, line), {}))[1][twice.tobytes()] = twice
         return number
@@ -160,13 +170,14 @@ class Fragments:
         found = {
             line
             for line in self.made.get(stretch, {})
-            if any(np.isin(_listed(one), cells).any() for one in made.get(line, {}).values())
+            if any(np.isin(listed(one), cells).any() for one in made.get(line, {}).values())
         }
         known = self.brought.get(stretch, Brought()).known
         return found | {line for line, begin, end, _ in known if ((cells >= begin) & (cells < end)).any()}
 
 
-def _listed(cells: Cells) -> Indices:
+def listed(cells: Cells) -> Indices:
+    """Return cells as indices, one after the other."""
     return np.arange(cells.start, cells.stop) if isinstance(cells, slice) else cells
 
 

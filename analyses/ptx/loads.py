@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from legalsat.analyses.ptx.brought import MISPLACED, Brought, Open
-from legalsat.analyses.ptx.fragments import Fragments, unread
+from legalsat.analyses.ptx.fragments import Fragments, listed, unread
 from legalsat.analyses.ptx_machine.memory import SHARED_BYTES, in_words
-from legalsat.analyses.ptx_machine.shadow import Cells, key_of
+from legalsat.analyses.ptx_machine.shadow import Cells, Shadow, key_of
 
 if TYPE_CHECKING:
     from legalsat.analyses.ptx.contract import Access, Order
 
 BY_THREADS = frozenset({"st", "cp.async"})
+FETCHED = frozenset({"ld", "ldmatrix"})  # kinds of reads by threads
 AT_THE_END = 0  # instead of the line that overwrites
 _FOLLOWED = BY_THREADS | {"load"}  # accesses of which all must be read before it is overwritten
 
@@ -45,6 +46,7 @@ class Loads:
         twice: lines of copies by threads to a place to which their warp copies anew in the same group, with that line.
         stale: lines at which units read what was written anew and, beside it, what they have read before.
         changed: of stores by threads in the place of what these have read, the loads that brought it.
+        turns: in which turn of its warp each of the accesses was that are writes by threads.
     """
 
     begun: dict[int, int] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class Loads:
     twice: dict[tuple[int, int], None] = field(default_factory=dict)
     stale: dict[int, None] = field(default_factory=dict)
     changed: dict[int, frozenset[int]] = field(default_factory=dict)
+    turns: dict[int, int] = field(default_factory=dict)
 
     def brought(self, writers: Iterable[int], accesses: Sequence[Access]) -> bool:
         """Have loads brought all that some accesses wrote, be it as it came or changed in its place?"""
@@ -81,6 +84,20 @@ class Loads:
                     self.old[line, access.line] = None
             elif kind in BY_THREADS:
                 self.read.add(number)
+
+    def note_mixed(self, regions: list[int], writers: Sequence[int], shared: Shadow, order: Order, line: int) -> None:
+        """Note a read by threads of what threads wrote in several turns, if some was read before the rest was written.
+
+        What has been read belongs to what others of its turn wrote, and not to what takes their place.
+        """
+        turns = [self.turns.get(number, -1) for number in writers]
+        if len(set(turns)) == 1 or min(turns) < 0:
+            return
+        newest, accesses = writers[-1], order.accesses
+        older = {number for number, turn in zip(writers, turns, strict=True) if turn != turns[-1]}
+        read = shared.readers_where(regions, older)
+        if any(number < newest and accesses[number].kind in FETCHED for number in read):
+            self.stale[line] = None
 
     def note_lost(self, writers: Iterable[int], unread: Iterable[int], accesses: Sequence[Access], line: int) -> None:
         """Note who wrote what the last access overwrites at a line, and of whose data nobody has read what is."""
@@ -137,6 +154,7 @@ class Written:
 
     Attributes:
         made: cells by what they are known by. read: those that anybody has read while some of them were of a line.
+        stored: lines of ordinary stores, whose values threads had in registers.
         taken: lines of which asynchronous units, or ldmatrix, have read some. matrices: lines of stmatrix.
         sent: lines of which stores of the copy engine have read some.
         beside: lines of what threads have written right behind what a store takes, at the same time, with its line.
@@ -148,6 +166,7 @@ class Written:
 
     made: dict[int, dict[object, Cells]] = field(default_factory=dict)
     read: dict[int, dict[object, Cells]] = field(default_factory=dict)
+    stored: set[int] = field(default_factory=set)
     taken: set[int] = field(default_factory=set)
     matrices: set[int] = field(default_factory=set)
     sent: set[int] = field(default_factory=set)
@@ -162,6 +181,7 @@ class Written:
         for own, more in ((self.made, other.made), (self.read, other.read)):
             for line, held in more.items():
                 own.setdefault(line, {}).update(held)
+        self.stored |= other.stored
         self.taken |= other.taken
         self.matrices |= other.matrices
         self.sent |= other.sent
@@ -181,8 +201,10 @@ class Written:
         if whole and not loads.cut:
             _raise(self.whole, loads.over.items())
 
-    def note(self, cells: Cells, line: int) -> None:
-        """Note what is written at a line."""
+    def note(self, cells: Cells, line: int, *, stored: bool) -> None:
+        """Note what is written at a line, stored or copied."""
+        if stored:
+            self.stored.add(line)
         self.made.setdefault(line, {}).setdefault(key_of(cells), cells)
 
     def note_read(
@@ -205,15 +227,19 @@ class Written:
             self.taken |= lines if by_unit else lines & self.matrices
             self.sent |= lines if sent else set()
 
-    def unread(self, cells: int, granule: int, together: Mapping[int, int]) -> Open:
-        """Return what speaks against lines of which units read some, and nobody the rest.
+    def unread(
+        self, cells: int, granule: int, together: Mapping[int, int], copied: Mapping[int, tuple[int, int]]
+    ) -> Open:
+        """Return what speaks against lines of which somebody reads some, and nobody the rest.
 
-        What nobody reads at all tells nothing: compilers write rows that no result needs.
+        What units read none of tells less: compilers copy ahead what no round reads, and warps write what others need,
+        the last one too. So what is copied together is read together or not at all, and so is what a warp stores.
 
         Args:
             cells: how many there are.
             granule: bytes of each.
             together: by line that writes, the stretch of code that it is in.
+            copied: by line of cp.async, the group of copies.
         """
         found: Open = {}
         for line in self.taken:
@@ -222,7 +248,30 @@ class Written:
                 where = in_words(first * granule)
                 found[line, f"nobody reads shared byte {where} that this writes, {MISPLACED}"] = None
         left_out = self.fragments.left_out(self.made, self.read.keys(), together, cells, granule)
-        return found | self._never_sent(cells) | self._cut_short() | left_out
+        by_threads = self._unread_by_threads(cells, granule, together, copied)
+        return found | by_threads | self._never_sent(cells) | self._cut_short() | left_out
+
+    def _unread_by_threads(
+        self, cells: int, granule: int, together: Mapping[int, int], copied: Mapping[int, tuple[int, int]]
+    ) -> Open:
+        """Return what speaks against lines of which units read nothing: threads alone, or nobody."""
+        found: Open = {}
+        used = {copied[line] for line in self.read.keys() & copied.keys()}
+        for line in sorted((self.made.keys() & together.keys()) - self.taken):
+            read = np.zeros(cells, dtype=bool)
+            for one in self.read.get(line, {}).values():
+                read[one] = True
+            if line not in self.read:
+                if line in self.stored or copied.get(line) in used:
+                    found[line, f"nobody reads anything that this writes, {MISPLACED}"] = None
+                continue
+            for one in self.made[line].values():
+                left = ~read[one]
+                if left.any() and not left.all():
+                    where = in_words(int(listed(one)[np.argmax(left)]) * granule)
+                    found[line, f"nobody reads shared byte {where} that this writes, {MISPLACED}"] = None
+                    break
+        return found
 
     def _never_sent(self, cells: int) -> Open:
         """Return what speaks against lines of which nobody reads anything, though stores read what is written there.
@@ -251,7 +300,7 @@ class Written:
         often as some of another run is left: what is written to a wrong place is not read there, either.
         """
         reason = "nobody reads some of what this writes before line {} overwrites it, " + MISPLACED
-        taken = self.taken | self.brought.taken
+        taken = self.read.keys() | self.brought.taken
         short = [pair for pair, count in self.cut.items() if pair[0] in taken and self.whole.get(pair, 0) < count]
         left = "nobody reads some of what this brings last, " + MISPLACED
         return {(line, reason.format(by) if by != AT_THE_END else left): None for line, by in short}

@@ -21,7 +21,7 @@ from legalsat.analyses.ptx.bounds import Bounds
 from legalsat.analyses.ptx.brought import Open
 from legalsat.analyses.ptx.compound import with_plain_comparisons
 from legalsat.analyses.ptx.findings import Undecided
-from legalsat.analyses.ptx.fragments import stretches_of, written_together
+from legalsat.analyses.ptx.fragments import copied_together, stretches_of, written_together
 from legalsat.analyses.ptx.halves import with_direct_halves
 from legalsat.analyses.ptx.instruction import Instruction, immediate, names_in, results_of
 from legalsat.analyses.ptx.loads import Stores, Written
@@ -229,7 +229,9 @@ class Program:
 
     def left_unread(self) -> Open:
         """Return what speaks against lines of which some is written to shared memory, or read twice, in vain."""
-        return self.written_by_line.unread(self.shared_regions.cells, self.granule, self.together)
+        return self.written_by_line.unread(
+            self.shared_regions.cells, self.granule, self.together, copied_together(self.kernel)
+        )
 
     @cached_property
     def together(self) -> dict[int, int]:

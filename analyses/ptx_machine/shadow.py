@@ -189,6 +189,15 @@ class Shadow:
                 return None
         return found
 
+    def readers_where(self, regions: Iterable[int], accesses: Container[int]) -> set[int]:
+        """Return the last access of each agent that has read what some accesses wrote last in the regions."""
+        writer, readers, found = self._writer, self._readers, set[int]()
+        for one in regions:
+            held = readers[one]
+            if held and writer[one] in accesses:
+                found.update(held.values())
+        return found
+
     def unread(self, regions: Iterable[int]) -> set[int]:
         """Return the accesses that wrote some of the regions last, and that nobody has read there."""
         writer, readers = self._writer, self._readers

@@ -165,8 +165,9 @@ class Series:
             if staged:  # all of it is read, or there would be no readers
                 order.loads.note_lost(shared.writers_of(regions), (), accesses, one.line)
             shared.wrote(regions, len(accesses) - 1)
+            order.loads.turns[len(accesses) - 1] = worker.turns.now
             if not noted:
-                order.written.note(place.cells, one.line)
+                order.written.note(place.cells, one.line, stored=True)
             run.forget(place.bytes)
         noted.add("")
         return True
@@ -189,7 +190,10 @@ class Series:
         agent, epoch = order.actor(worker, part.mask), worker.time
         for one, place, regions in zip(self._listed, reached.places, reached.regions, strict=True):
             if name is None or name not in noted:
-                order.written.note_read(place.cells, shared.writers_of(regions), order, by_unit=False)
+                wrote = shared.writers_of(regions)
+                order.written.note_read(place.cells, wrote, order, by_unit=False)
+                if len(wrote) > 1:
+                    loads.note_mixed(regions, wrote, shared, order, one.line)
             order.filled.add(one.line)
             accesses.append(access_of(agent, epoch, one.line, "ld"))
             shared.has_read(regions, agent, len(accesses) - 1)
