@@ -74,11 +74,21 @@ def test_what_threads_write_is_read_before_others_overwrite_it(second: str, righ
     assert right or any("nobody reads some of what this writes before" in one.reason for one in found.unproven)
 
 
-@pytest.mark.parametrize(("write", "right"), [(stored, True), (as_matrices, False)])
-def test_all_that_stmatrix_writes_is_read(write: Callable[[str], str], right: bool) -> None:
-    """Compilers write rows by st.shared that no result needs, and none by stmatrix."""
-    found = checked(write("%r3") + MET + "shr.u32 %r6, %r1, 1;\nadd.u32 %r7, %r6, %r2;\nld.shared.b32 %r8, [%r7];\n")
+@pytest.mark.parametrize(("write", "threads", "right"), [
+    (stored, 64, True), (stored, 32, True), (as_matrices, 64, False), (as_matrices, 32, True),
+])  # fmt: skip
+def test_all_that_stmatrix_writes_is_read(write: Callable[[str], str], threads: int, right: bool) -> None:
+    """Compilers write rows of warps by st.shared that no result needs, and none by stmatrix."""
+    read = "and.b32 %r6, %r1, 511;\nadd.u32 %r7, %r6, %r2;\nld.shared.v4.b32 {%r8, %r10, %r11, %r12}, [%r7];\n"
+    found = checked(write("%r3") + MET + read, threads)
     assert not found.findings and found.proven is right
+
+
+@pytest.mark.parametrize("write", [stored, as_matrices])
+def test_all_that_a_warp_writes_at_once_is_read(write: Callable[[str], str]) -> None:
+    read = "shr.u32 %r6, %r1, 1;\nadd.u32 %r7, %r6, %r2;\nld.shared.b32 %r8, [%r7];\n"
+    found = checked(write("%r3") + MET + read)
+    assert not found.findings and not found.proven
 
 
 @pytest.mark.parametrize("more", ["", matrices("%r5"), matrices("%r5") + matrices("%r5+512")])
@@ -282,7 +292,7 @@ def test_only_runs_that_read_all_that_they_overwrite_excuse_others(
     written = Written(taken={5})
     written.note_run(masked_run, accesses, whole=True)
     written.note_run(other, accesses, whole=True)
-    said = [reason for _, reason in written.unread(1, 16, {}) if "overwrites it" in reason]
+    said = [reason for _, reason in written.unread(1, 16, {}, {}) if "overwrites it" in reason]
     assert bool(said) is not excused
 
 

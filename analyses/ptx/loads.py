@@ -300,7 +300,7 @@ class Written:
         often as some of another run is left: what is written to a wrong place is not read there, either.
         """
         reason = "nobody reads some of what this writes before line {} overwrites it, " + MISPLACED
-        taken = self.read.keys() | self.brought.taken
+        taken = self.taken | self.read.keys() | self.brought.taken
         short = [pair for pair, count in self.cut.items() if pair[0] in taken and self.whole.get(pair, 0) < count]
         left = "nobody reads some of what this brings last, " + MISPLACED
         return {(line, reason.format(by) if by != AT_THE_END else left): None for line, by in short}
