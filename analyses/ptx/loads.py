@@ -233,7 +233,7 @@ class Written:
         """Return what speaks against lines of which somebody reads some, and nobody the rest.
 
         What units read none of tells less: compilers copy ahead what no round reads, and warps write what others need,
-        the last one too. So what is copied together is read together or not at all, and so is what a warp stores.
+        the last one too. So of copies made together all lines are read or none, and of a warp's store all or nothing.
 
         Args:
             cells: how many there are.
@@ -265,7 +265,7 @@ class Written:
                 if line in self.stored or copied.get(line) in used:
                     found[line, f"nobody reads anything that this writes, {MISPLACED}"] = None
                 continue
-            for one in self.made[line].values():
+            for one in self.made[line].values() if line in self.stored else ():  # copies have 16 bytes at least
                 left = ~read[one]
                 if left.any() and not left.all():
                     where = in_words(int(listed(one)[np.argmax(left)]) * granule)
@@ -300,7 +300,7 @@ class Written:
         often as some of another run is left: what is written to a wrong place is not read there, either.
         """
         reason = "nobody reads some of what this writes before line {} overwrites it, " + MISPLACED
-        taken = self.taken | self.read.keys() | self.brought.taken
+        taken = self.taken | (self.read.keys() & self.stored) | self.brought.taken
         short = [pair for pair, count in self.cut.items() if pair[0] in taken and self.whole.get(pair, 0) < count]
         left = "nobody reads some of what this brings last, " + MISPLACED
         return {(line, reason.format(by) if by != AT_THE_END else left): None for line, by in short}
