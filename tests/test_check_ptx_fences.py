@@ -202,7 +202,9 @@ def test_a_relaxed_arrival_at_the_clusters_barrier_releases_nothing(steps: tuple
     ("meeting", "warned"), [("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;", False), (RELAXED, True)]
 )
 def test_warps_of_one_block_may_rely_on_a_relaxed_arrival_as_released_kernels_do(meeting: str, warned: bool) -> None:
-    own = f"st.shared.b32 [%r4], %r0;\n{meeting}\nxor.b32 %r3, %r3, 128;\nmov.u32 %r4, words;\nadd.u32 %r4, %r4, %r3;"
+    read = "ld.shared.b32 %r7, [%r4];\n"
+    other = "xor.b32 %r3, %r3, 128;\nmov.u32 %r4, words;\nadd.u32 %r4, %r4, %r3;"
+    own = f"{read}st.shared.b32 [%r4], %r0;\n{meeting}\n{other}"
     (found,) = handed("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;", own).kernels
     assert found.proven, (found.findings, found.unproven)
     assert [one.kind for one in found.warnings] == ["arrival_without_release"] * warned

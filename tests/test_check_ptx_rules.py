@@ -39,7 +39,7 @@ def line_of(text: str, part: str) -> int:
 @pytest.mark.parametrize(
     "reads",
     [
-        "ld.shared.u32 %r7, [%r2+64];",
+        "ld.shared.v4.u32 {%r7, %r8, %r9, %r10}, [%r2+64];",
         "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r7, %r8, %r9, %r10}, [%r2+64];",
         "cp.async.bulk.global.shared::cta.bulk_group [%d0], [%r2+64], 64;\n"
         "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;",
@@ -50,7 +50,7 @@ def test_a_read_of_memory_that_nobody_has_written_is_found(reads: str) -> None:
     (found,) = ls.check_pipeline(text).diagnostics
     assert (found.code, found.where) == ("PIPE009", f"line {line_of(text, reads[:9])}")
     assert "shared byte 64, which nothing has written" in found.message
-    count = 1 if "matrix" in reads else 4  # its lanes read one row
+    count = 4 if "bulk" in reads else 1  # all lanes read one row
     written = [f"st.shared.v4.b32 [%r2+{64 + 16 * i}], {{0, 0, 0, 0}};" for i in range(count)]
     right = kernel(
         *BEGIN, "ld.param.u64 %d0, [c];", *written, "fence.proxy.async;", "bar.sync 0;", reads,

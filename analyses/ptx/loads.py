@@ -257,12 +257,15 @@ class Written:
         """Return what speaks against lines of which units read nothing: threads alone, or nobody."""
         found: Open = {}
         used = {copied[line] for line in self.read.keys() & copied.keys()}
+        fetched = (
+            self.read.keys() & self.stored & together.keys()
+        ) - self.taken  # else what is stored here, nobody is known to want
         for line in sorted((self.made.keys() & together.keys()) - self.taken):
             read = np.zeros(cells, dtype=bool)
             for one in self.read.get(line, {}).values():
                 read[one] = True
             if line not in self.read:
-                if line in self.stored or copied.get(line) in used:
+                if (line in self.stored and fetched) or copied.get(line) in used:
                     found[line, f"nobody reads anything that this writes, {MISPLACED}"] = None
                 continue
             for one in self.made[line].values() if line in self.stored else ():  # copies have 16 bytes at least
