@@ -110,3 +110,19 @@ def test_copies_of_a_group_that_nobody_reads_are_in_order() -> None:
 def test_a_copy_that_nobody_reads_beside_one_of_its_group_is_left_open() -> None:
     text = copied(4096)
     assert any("nobody reads anything" in one for one in open_at(only(text), text, "[%r3+4096]"))
+
+
+def tail(guard: str, *, few: int = 6) -> str:
+    """Rows of 16 bytes a thread, of which the first lanes of each warp alone read words, or all do so many."""
+    own = "shl.b32 %r3, %r0, 4;\nadd.u32 %r3, %r1, %r3;\nld.global.u32 %r6, [%d0];\n"
+    stored = "st.shared.v4.u32 [%r3], {%r6, %r6, %r6, %r6};\n"
+    inside = f"setp.lt.u32 %p1, %r4, {few};\n"
+    read = f"{guard} ld.shared.u32 %r10, [%r3];\n" + kept("%r10")
+    return kernel(OUT + WARPS + own + inside + stored + MEET + read + MEET + stored + MEET + read)
+
+
+def test_what_lies_beyond_a_guard_may_be_left() -> None:
+    """As a tile's columns beyond a matrix, whose rows are laid down whole, and stored as far as there are any."""
+    assert only(tail("@%p1")).proven
+    text = tail("")
+    assert any("nobody reads shared byte" in one for one in open_at(only(text), text, "st.shared.v4"))

@@ -154,7 +154,8 @@ class Written:
 
     Attributes:
         made: cells by what they are known by. read: those that anybody has read while some of them were of a line.
-        stored: lines of ordinary stores, whose values threads had in registers.
+        stored: lines of ordinary stores, whose values threads had in registers. guarded: lines of what some lanes of a
+            warp have read while others read nothing: who stops at a tensor's end leaves what lies beyond.
         taken: lines of which asynchronous units, or ldmatrix, have read some. matrices: lines of stmatrix.
         sent: lines of which stores of the copy engine have read some.
         beside: lines of what threads have written right behind what a store takes, at the same time, with its line.
@@ -167,6 +168,7 @@ class Written:
     made: dict[int, dict[object, Cells]] = field(default_factory=dict)
     read: dict[int, dict[object, Cells]] = field(default_factory=dict)
     stored: set[int] = field(default_factory=set)
+    guarded: set[int] = field(default_factory=set)
     taken: set[int] = field(default_factory=set)
     matrices: set[int] = field(default_factory=set)
     sent: set[int] = field(default_factory=set)
@@ -182,6 +184,7 @@ class Written:
             for line, held in more.items():
                 own.setdefault(line, {}).update(held)
         self.stored |= other.stored
+        self.guarded |= other.guarded
         self.taken |= other.taken
         self.matrices |= other.matrices
         self.sent |= other.sent
@@ -233,7 +236,8 @@ class Written:
         """Return what speaks against lines of which somebody reads some, and nobody the rest.
 
         What units read none of tells less: compilers copy ahead what no round reads, and warps write what others need,
-        the last one too. So of copies made together all lines are read or none, and of a warp's store all or nothing.
+        the last one too. So of copies made together all lines are read or none, and of a warp's store all or nothing,
+        but where its readers are guarded.
 
         Args:
             cells: how many there are.
@@ -268,7 +272,8 @@ class Written:
                 if (line in self.stored and fetched) or copied.get(line) in used:
                     found[line, f"nobody reads anything that this writes, {MISPLACED}"] = None
                 continue
-            for one in self.made[line].values() if line in self.stored else ():  # copies have 16 bytes at least
+            whole = line in self.stored and line not in self.guarded  # copies have 16 bytes at least
+            for one in self.made[line].values() if whole else ():
                 left = ~read[one]
                 if left.any() and not left.all():
                     where = in_words(int(listed(one)[np.argmax(left)]) * granule)
@@ -303,7 +308,7 @@ class Written:
         often as some of another run is left: what is written to a wrong place is not read there, either.
         """
         reason = "nobody reads some of what this writes before line {} overwrites it, " + MISPLACED
-        taken = self.taken | (self.read.keys() & self.stored) | self.brought.taken
+        taken = self.taken | (self.read.keys() & self.stored - self.guarded) | self.brought.taken
         short = [pair for pair, count in self.cut.items() if pair[0] in taken and self.whole.get(pair, 0) < count]
         left = "nobody reads some of what this brings last, " + MISPLACED
         return {(line, reason.format(by) if by != AT_THE_END else left): None for line, by in short}

@@ -505,8 +505,10 @@ def make_load(program: Any, i: Instruction) -> Operation:
             cells = reached.cells
             writers = order.read(order.shared, cells, worker, agent, worker.time, "ld", line)
             _note_remote(run, warp, reached, agent, line, "this load")
+            accesses = order.accesses
+            if lanes != worker.live:
+                order.written.guarded.update(accesses[n].line for n in writers)
             if places:
-                accesses = order.accesses
                 program.flows.update((accesses[n].line, line) for n in writers)
         for j, to in places:
             value: Value = None

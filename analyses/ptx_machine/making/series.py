@@ -188,6 +188,8 @@ class Series:
         name = (accesses[of_loads[0]].line, *loads.spans[of_loads[0]]) if len(writers) == len(of_loads) == 1 else None
         noted = reached.noted_in(order.written)
         agent, epoch = order.actor(worker, part.mask), worker.time
+        if part.mask != worker.live:
+            order.written.guarded.update(accesses[number].line for number in writers)
         for one, place, regions in zip(self._listed, reached.places, reached.regions, strict=True):
             if name is None or name not in noted:
                 wrote = shared.writers_of(regions)
