@@ -44,7 +44,7 @@ class Loads:
         cut: numbers of accesses of which some has been overwritten that nobody had read, and at which lines, with how
             often that line had overwritten such by then.
         twice: lines of copies by threads to a place to which their warp copies anew in the same group, with that line.
-        stale: lines at which units read what was written anew and, beside it, what they have read before.
+        stale: lines at which units, or threads, read what was written anew and, beside it, what was read before.
         changed: of stores by threads in the place of what these have read, the loads that brought it.
         turns: in which turn of its warp each of the accesses was that are writes by threads.
     """
@@ -261,19 +261,19 @@ class Written:
         """Return what speaks against lines of which units read nothing: threads alone, or nobody."""
         found: Open = {}
         used = {copied[line] for line in self.read.keys() & copied.keys()}
-        fetched = (
-            self.read.keys() & self.stored & together.keys()
-        ) - self.taken  # else what is stored here, nobody is known to want
+        # Where threads read nothing of what is stored, nobody is known to want it.
+        fetched = (self.read.keys() & self.stored & together.keys()) - self.taken
         for line in sorted((self.made.keys() & together.keys()) - self.taken):
-            read = np.zeros(cells, dtype=bool)
-            for one in self.read.get(line, {}).values():
-                read[one] = True
             if line not in self.read:
                 if (line in self.stored and fetched) or copied.get(line) in used:
                     found[line, f"nobody reads anything that this writes, {MISPLACED}"] = None
                 continue
-            whole = line in self.stored and line not in self.guarded  # copies have 16 bytes at least
-            for one in self.made[line].values() if whole else ():
+            if line not in self.stored or line in self.guarded:  # copies have 16 bytes at least
+                continue
+            read = np.zeros(cells, dtype=bool)
+            for one in self.read[line].values():
+                read[one] = True
+            for one in self.made[line].values():
                 left = ~read[one]
                 if left.any() and not left.all():
                     where = in_words(int(listed(one)[np.argmax(left)]) * granule)

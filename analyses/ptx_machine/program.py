@@ -229,14 +229,17 @@ class Program:
 
     def left_unread(self) -> Open:
         """Return what speaks against lines of which some is written to shared memory, or read twice, in vain."""
-        return self.written_by_line.unread(
-            self.shared_regions.cells, self.granule, self.together, copied_together(self.kernel)
-        )
+        return self.written_by_line.unread(self.shared_regions.cells, self.granule, self.together, self.copied)
 
     @cached_property
     def together(self) -> dict[int, int]:
         """The lines that may write shared memory, and the stretch of code that each is in."""
         return written_together(self.kernel)
+
+    @cached_property
+    def copied(self) -> dict[int, tuple[int, int]]:
+        """The lines of cp.async, and the group of copies that each is in."""
+        return copied_together(self.kernel)
 
     @cached_property
     def edits_maps(self) -> bool:

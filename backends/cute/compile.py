@@ -36,11 +36,14 @@ def cubin_of(text: str, architecture: str, *, cache: Cache | None = None) -> byt
     Raises:
         CompilationFailed: nvcc or CuTe's headers are missing, or nvcc refuses the text.
     """
-    kept = cache or Cache.default()
-    found = packed(text, architecture) or kept.read(_key(text, architecture))
+    found = packed(text, architecture)
+    if found is not None:
+        return found
+    kept, key = cache or Cache.default(), _key(text, architecture)
+    found = kept.read(key)
     if found is None:
         found = _compiled(text, architecture)
-        kept.write(_key(text, architecture), found)
+        kept.write(key, found)
     return found
 
 

@@ -15,7 +15,6 @@ from legalsat.errors import LegalSatError
 from legalsat.operators.gemm import Gemm
 from legalsat.runtime.choice import candidates
 from legalsat.runtime.packs import write_pack
-from legalsat.runtime.program import Program
 from legalsat.targets import Target
 
 
@@ -76,8 +75,8 @@ def build(
         found = [program for _, _, program in candidates(product, target, kernels)]
         if not found:
             refused.append((name, f"cute prints no kernel of it for {target.name}"))
-        for text in (text for program in found for text in _texts(program)):
-            users.setdefault(text, set()).add(name)
+        for one in (one for program in found for one in program.in_order):
+            users.setdefault((one.text, one.architecture), set()).add(name)
     cubins = dict[tuple[str, str], bytes]()
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         coming = {pool.submit(cubin_of, *text): text for text in users}
@@ -96,8 +95,3 @@ def build(
     lost = {name for name, _ in refused}
     whole = sum(name not in lost for name in names)
     return Built(whole, len(cubins), tuple(refused), compiler, time.monotonic() - begun, size)
-
-
-def _texts(program: Program) -> list[tuple[str, str]]:
-    """Return text and architecture of a program, and of those that lay its operands out anew."""
-    return [(one.text, one.architecture) for one in (*(before.program for before in program.before), program)]

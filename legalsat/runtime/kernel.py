@@ -68,7 +68,7 @@ def image_of(program: Program, cache: Cache) -> Image:
 
 def at_hand(program: Program, cache: Cache) -> bool:
     """Return whether the images of a program, and of those in front of it, need no compiler."""
-    for one in (*(before.program for before in program.before), program):
+    for one in program.in_order:
         builder = _builder(one)
         if not hasattr(builder, "at_hand") or not builder.at_hand(one, cache):
             return False

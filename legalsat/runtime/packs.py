@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import threading
 import zipfile
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -23,6 +24,7 @@ from legalsat.sealed import sealed, unsealed
 
 VARIABLE = "LEGALSAT_PACKS"
 ABOUT = "about"
+_READING = threading.Lock()  # an archive counts its readers, not one at a time
 _BEGUN = (1980, 1, 1, 0, 0, 0)  # a member's date, so that equal packs are equal files
 
 
@@ -64,11 +66,12 @@ def write_pack(file: str | Path, cubins: Iterable[tuple[str, str, bytes]], about
 
 def about_pack(file: str | Path) -> dict[str, Any]:
     """Return what a pack says of itself; raise `InvalidInput` as `packed` does."""
-    with _opened(file) as archive:
-        try:
+    archive = _opened(file)
+    try:
+        with _READING:
             found = json.loads(archive.read(ABOUT))
-        except Exception as error:
-            raise _no_pack(file) from error
+    except Exception as error:
+        raise _no_pack(file) from error
     return found if isinstance(found, dict) else {}
 
 
@@ -83,11 +86,12 @@ def _member(name: str) -> zipfile.ZipInfo:
 
 
 def _in(file: str, key: str) -> bytes | None:
-    with _opened(file) as archive:
-        try:
+    archive = _opened(file)
+    try:
+        with _READING:
             return unsealed(key, archive.read(key))
-        except Exception:  # not in it, or damaged, of which zipfile says this and that: compiled anew
-            return None
+    except Exception:  # not in it, or damaged, of which zipfile says this and that: compiled anew
+        return None
 
 
 def _opened(file: str | Path) -> zipfile.ZipFile:
@@ -96,21 +100,20 @@ def _opened(file: str | Path) -> zipfile.ZipFile:
         about = path.stat()
     except OSError as error:
         raise InvalidInput(f"{VARIABLE} names {path}, which cannot be read: {error.strerror}; name a pack") from None
-    data = _read(path, about.st_mtime_ns, about.st_size)
-    try:
-        return zipfile.ZipFile(io.BytesIO(data))
-    except Exception as error:
-        raise _no_pack(file) from error
+    return _archive(path, about.st_mtime_ns, about.st_size)
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, changed: int, size: int) -> bytes:
-    """Return what is in a file, which is read again when it is another one."""
+def _archive(path: Path, changed: int, size: int) -> zipfile.ZipFile:
+    """Return what is in a file, whose list of members is read once, and again when it is another file."""
     del changed, size
     data = files.read(path, own=True)
     if data is None:
         raise InvalidInput(f"{path} is another user's, or others may write it, so its kernels are not run; copy it")
-    return data
+    try:
+        return zipfile.ZipFile(io.BytesIO(data))
+    except Exception as error:
+        raise _no_pack(path) from error
 
 
 def _no_pack(file: str | Path) -> InvalidInput:

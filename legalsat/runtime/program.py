@@ -183,6 +183,11 @@ class Program:
         """What is written."""
         return self.operands[-1]
 
+    @property
+    def in_order(self) -> tuple[Program, ...]:
+        """The programs that a call runs: movements first, then this one."""
+        return (*(one.program for one in self.before), self)
+
     def to_json(self) -> dict[str, Any]:
         """Return the program as plain values."""
         return {"version": PROGRAM_VERSION, **_plain(self)}
