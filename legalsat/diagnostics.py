@@ -39,9 +39,10 @@ class Diagnostic:
         where: the site, such as "TMA copy, box 64 x 512".
         measured: true if the source is a measurement rather than a document.
         basis: "known" from numbers, code or what a program printed; "likely" from the words of a text that is about a
-            kernel on a GPU; "possible" from those of a text that may be about something else. What is not known is
-            never proven.
-        odds: of 10 reports about kernels that read so, how many have this cause; None of what is known.
+            kernel on a GPU, or from a line of prose; "possible" from words of a text that may be about something else.
+            What is not known is never proven.
+        odds: of 10 reports about kernels that read so, how many have this cause; None of what is known or was named by
+            a line.
     """
 
     code: str

@@ -140,11 +140,15 @@ def unknown_name(name: Any, tables: Collection[str]) -> str:
     """Return what to say of a name that means no table: what it is and what is nearest, or which names are near."""
     said = shown(name)
     key = name.strip().lower() if isinstance(name, str) and len(name) <= _MOST else ""
-    plain = _squash(_MEMORY.sub(" ", _NOISE.sub(" ", key.replace("_", " ")))) or _squash(key)
+    plain = _squash(_MEMORY.sub(" ", _NOISE.sub(" ", _PARTS.sub(" ", key.replace("_", " "))))) or _squash(key)
     chips = ((re.compile(f"{_squash(chip)}a?"), *words) for chip, words in _NEAREST.items())
     for pattern, what, nearest in (*chips, *_SERIES):
         if pattern.fullmatch(plain):
             return f"target {said} is unknown: it is {what} and has no table; give the nearest, {nearest}"
+    architecture, _ = chip_named(key, tables)
+    if architecture in {older for older, _, _ in _OLDER}:
+        chip = "" if architecture == key else f" ({architecture})"
+        return f"target {said}{chip} has no table; give one of `legalsat targets`, or a text of it to explain"
     squashed = {_squash(table): table for table in tables}
     near = [squashed[one] for one in get_close_matches(plain, squashed, n=3, cutoff=0.7)] if plain else []
     if near:

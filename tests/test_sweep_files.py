@@ -126,6 +126,13 @@ def test_a_file_that_is_no_table_is_refused_once(tmp_path: Path, name: str, data
         problems_of(written(tmp_path / name, data))
 
 
+def test_a_row_of_too_few_cells_is_no_problem_with_what_the_others_default_to(tmp_path: Path) -> None:
+    found = problems_of(written(tmp_path / "p.csv", "m,n,k,dtype\n64,64,64,bf16\n64,64,6"))
+    assert [type(one) for one in found] == [Problem, BadRow]
+    assert isinstance(found[1], BadRow) and "3 cells, but the header 4" in found[1].error
+    assert type(problems_of(written(tmp_path / "q.csv", "m,n,k,dtype\n64,64,64,\n"))[0]) is Problem
+
+
 def test_lines_of_json_are_judged_one_by_one(tmp_path: Path) -> None:
     text = '{"m": 1, "n": 2, "k": 3}\nnonsense\n[1, 2]\n{"m": 1, "n": 2, "k": 3, "q": 4}\n{"m": true, "n": 1, "k": 1}\n'
     found = problems_of(written(tmp_path / "p.jsonl", text))

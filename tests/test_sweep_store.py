@@ -142,6 +142,13 @@ def test_a_store_is_a_folder_of_its_owner(kept: tuple[Path, bytes], tmp_path: Pa
             Store(wrong)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.JSON", "a.html"])
+def test_answers_are_not_written_under_the_name_of_another_form(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ls.InvalidInput, match=r"as Parquet; name a file that ends in \.parquet"):
+        ls.sweep([{"m": 64, "n": 64, "k": 64}], "h200", out=tmp_path / name, workers=1)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_problems_are_not_replaced_by_their_answers(tmp_path: Path) -> None:
     file = tmp_path / "p.json"
     file.write_text('[{"m": 64, "n": 64, "k": 64}]', "utf-8")

@@ -138,6 +138,20 @@ def test_a_misspelt_name_is_told_what_may_be_meant(misspelt: str, meant: str) ->
         target(misspelt)
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("NVIDIA GeForce RTX 4060 Laptop GPU", r"an Ada card \(sm_89\) and has no table; give the nearest, sm_89"),
+        ("NVIDIA GeForce RTX 3080 Ti Laptop GPU", r"an Ampere card \(sm_86\)"),
+        ("Tesla P100-PCIE-16GB", r"'Tesla P100-PCIE-16GB' \(sm_60\) has no table; give one of"),
+        ("gfx1100", "'gfx1100' has no table; give one of"),
+    ],
+)
+def test_a_chip_that_has_no_table_is_told_what_it_is(name: str, says: str) -> None:
+    with pytest.raises(ls.UnknownTarget, match=says):
+        target(name)
+
+
 def test_no_name_is_found_by_half_of_it() -> None:
     for name in TARGETS:
         for other in (name[:-1], f"{name}x", f"x{name}", name * 40):

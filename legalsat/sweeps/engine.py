@@ -21,7 +21,7 @@ from legalsat.sweeps.arrow import COMPRESSION, arrow, packed, parquet, reading_a
 from legalsat.sweeps.catalogues import CATALOGUES, catalogue, require_known
 from legalsat.sweeps.columns import BAD, FAILURES_FIRST
 from legalsat.sweeps.problem import Problem, as_problem, row_or_error
-from legalsat.sweeps.reading import read
+from legalsat.sweeps.reading import SUFFIXES, read
 from legalsat.sweeps.rows import BadRow, Row, row_of
 from legalsat.sweeps.store import Store, key_of
 from legalsat.sweeps.workers import Answering, Workers, processes, ray_cluster
@@ -31,6 +31,8 @@ from legalsat.targets import target as as_target
 CHUNK = 2048  # rows that one worker answers at once
 CHUNKS_WRITTEN = 8  # at once, as one row group
 MOST_NAMED = 20  # invalid rows that a sweep's result names; its file holds all
+# Endings of what answers are not: who names a file so would read Parquet as something else.
+_OTHER_FORMS = {*SUFFIXES, ".html", ".txt", ".xlsx"} - {".parquet"}
 AHEAD = 4  # chunks a worker that may wait, so that memory stays flat
 
 
@@ -132,6 +134,8 @@ def sweep(
     path = None if out is None else files.writable(out)
     if path is not None and isinstance(problems, str | Path) and files.same(path, problems):
         raise InvalidInput(f"out is {path}, which holds the problems; name another file")
+    if path is not None and path.suffix.lower() in _OTHER_FORMS:
+        raise InvalidInput(f"out is {path}, and answers are written as Parquet; name a file that ends in .parquet")
     kept = None if path is None and store is None else Store(store if store is not None else f"{path}.parts")
     progress, complete = Progress(), True
     with _Writer(path, gpu) as writer:

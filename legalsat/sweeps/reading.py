@@ -76,8 +76,10 @@ def _csv(file: Path) -> Iterator[Row | BadRow]:
             if header is None:
                 header = [cell.strip() for cell in cells]
                 _columns(header, file)
-            elif len(cells) > len(header):
-                error_text = f"row has {len(cells)} cells, but the header {len(header)}; quote commas"
+            elif len(cells) != len(header):
+                # A file that was cut off ends in a row of too few cells, whose last one may be cut too.
+                mend = "quote commas" if len(cells) > len(header) else "part empty cells by commas as well"
+                error_text = f"row has {len(cells)} cells, but the header {len(header)}; {mend}"
                 name = dict(zip(header, cells, strict=False)).get("name", "")
                 yield BadRow(line, said(",".join(cells)), error_text, said(name))
             else:

@@ -30,6 +30,7 @@ _DEMANDS = (
     r"^(?=.*(?:must|should|expect|only|support|requir|between|multiple|invalid|illegal|unsupported|allowed|valid|"
     r"cannot|can't|limit|at most|at least|exceed|%|<=|>=|==|!=|\bin \()).*?"
 )
+_ENCODING = r"\b(?:creat|encod|initiali[sz]|construct|build|mak(?=e\b|ing\b)|set(?:ting)? ?up)\w*"
 _SCALED_TYPES = "pad the dimension that is contiguous to a multiple of 16 bytes: 16 elements of 8 bits, 8 of 16 bits"
 
 
@@ -545,7 +546,13 @@ CAUSES = (
     Cause(
         "CUDA001",
         r"cutensormap\w*|tensor ?_?map|tma[ _]?desc\w*",
-        r"fail|error|could not|cannot|unable|invalid|refused|too small for",
+        # That a kernel fails which has a map is no word about the call that encodes it.
+        rf"(?:fail\w*|error\w*|could not|cannot|unable|refus\w*|reject\w*)\b.{{0,60}}{_ENCODING}|"
+        rf"{_ENCODING}\b.{{0,80}}\b(?:fail\w*|error\w*|invalid|refused|rejected)|"
+        r"cutensormapencode\w*.{0,80}(?:fail|error|invalid|refus|return|!= ?0)|"
+        r"(?:fail|error)\w*\b.{0,60}cutensormapencode|"
+        r"(?:invalid|refus\w*|reject\w*|bad) (?:\w+ ){0,2}(?:tensor ?_?map|tma[ _]?desc)|"
+        r"(?:tensor ?_?map|tma[ _]?desc\w*)\b.{0,20}\b(?:is |was )?(?:refused|rejected|invalid)|too small for",
         "the encode call refused a tensor map, whose fields the text does not print",
         "print the map's type, extents, strides, box, swizzle and address, or the tensor's shape, strides and type, "
         "and "

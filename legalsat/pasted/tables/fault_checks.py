@@ -46,9 +46,20 @@ FAULT_CHECKS = (
         rf"{_NO_PRODUCT}\b(?:{_COMPILERS})[\'\"`]? (?:{_HOW} ){{0,2}}crash(?:e?s|ed|ing)?\b(?! (?:\w+ ){{0,3}}signal)|"
         rf"{_NO_PRODUCT}\b(?:{_COMPILERS})[\'\"`]? (?:{_HOW} ){{0,2}}segfault(?:s|ed|ing)?\b|"
         rf"{_DENIED}\b[Cc]rash(?:e?s|ed)? (?:in|inside|inside of|of) [\'\"`]?(?:{_COMPILERS})\b|"
-        rf"{_DENIED}\b[Ss]egfault(?:s|ed)? (?:in|inside|inside of|of) [\'\"`]?(?:{_COMPILERS})\b",
+        rf"{_DENIED}\b[Ss]egfault(?:s|ed)? (?:in|inside|inside of|of) [\'\"`]?(?:{_COMPILERS})\b|"
+        rf"{_NO_PRODUCT}\b(?:{_COMPILERS})\b[^\n.;]{{0,40}}\b(?:SIGSEGV|SIGABRT|SIGILL|SIGBUS)\b|"
+        rf"{_NO_PRODUCT}\b(?:{_COMPILERS})\b[^\n.;]{{0,40}}\bexit(?:s|ed)? (?:with )?(?:code |status )?13[469]\b",
         "TOOL014",
         "the compiler crashed in a pass of its own, so the fault is its own",
+        _FAILING,
+    ),
+    Sentence(
+        "the compiler",
+        r"(?:[Ff]ails? to compile|[Cc]rash\w* (?:the compiler|at compile time|while compiling|during compilation)|"
+        r"[Cc]ompil(?:ation|ing)\b[^\n.]{0,40}\b(?:fails?|failed|crash\w*|raises?|aborts?))[^\n]{0,200}(?:\n[^\n]{0,200})?"
+        r"\b(?P<what>IndexError|KeyError|ZeroDivisionError|RecursionError|UnboundLocalError|StopIteration)\b",
+        "TOOL014",
+        "the compiler fails by an exception of its own code, {what}, which checks nothing of the kernel",
         _FAILING,
     ),
     Sentence(
@@ -124,6 +135,17 @@ FAULT_CHECKS = (
 )
 # Lines of any program that name one of them.
 FAULT_CAUSES = (
+    Cause(
+        "CUDA720",
+        r"\bgrid(?:[- ]?wide)?[- _]?(?:sync\w*|barrier)|\bthis_grid\b|\bgrid\.sync\b",
+        r"time[ds]?[- ]?out|\bhangs?\b|\bhung\b|dead-?lock|\bstuck\b|"
+        r"never (?:\w+ )?(?:returns?|completes?|passes|ends?)",
+        "blocks wait at the grid's barrier for others: all of them have to be resident at once, beside whatever else "
+        "runs on the GPU",
+        "launch no more blocks than cudaOccupancyMaxActiveBlocksPerMultiprocessor gives times the SMs that nothing "
+        "else occupies (another stream, another process), by a cooperative launch, which refuses what does not fit",
+        unless=r"nccl|nvshmem|rank|peer|remote",
+    ),
     Cause(
         "TOOL014",
         r"\b(?:nvcc|ptxas|cicc|nvrtc|cuda toolkit|triton|tilelang|llvm|hipcc|module|compil\w+)\b",

@@ -21,6 +21,8 @@ _BY_PROSE = re.compile(
     r"line \"(?![^\n]*(?:\b\w*(?:[Ee]rror|Exception)\b|LLVM ERROR|[Aa]ssert|\bmust\b|\bexpect|"
     r"\brequire|\bneeds?\b|\bshould be \d|\bexhaust|\bout of (?:resource|(?:shared|tensor) memory|tmem|smem)))"
 )
+# How a program begins what it prints of a refusal, where nothing says that it is an error.
+_REFUSES = re.compile(rf"{LINE}(?:\[?\w+\]?: )?(?:Unsupported|Unrecognized|Invalid|Illegal|Unknown|Failed to|Cannot) ")
 # That some check of a program's own failed, of no known rule, or a library's kernel with nothing said of why.
 _CHECKS = tuple(one.message.partition("{")[0] for one in OWN_CHECKS if one not in (COMPILER_CHECK, ON_DEVICE))
 _UNKNOWN_CHECKS = (*_CHECKS, LIBRARY_FAILED)
@@ -42,6 +44,11 @@ def is_by_code(one: Diagnostic) -> bool:
 def is_prose(one: Diagnostic) -> bool:
     """Whether a cause is named by what a line of prose seems to say."""
     return _BY_PROSE.match(one.where) is not None
+
+
+def is_no_more_than_prose(one: Diagnostic) -> bool:
+    """Whether a cause is named by what prose seems to say, in a line that does not read as a program's refusal."""
+    return is_prose(one) and _REFUSES.match(one.where) is None
 
 
 def is_doubtful(one: Diagnostic) -> bool:

@@ -14,7 +14,16 @@ from dataclasses import replace
 from legalsat.diagnostics import Diagnostic
 from legalsat.explanation import Explanation
 from legalsat.pasted.wording.apart import told_apart
-from legalsat.pasted.wording.kinds import effects, is_by_code, is_by_line, is_doubtful, is_result, names, weight_of
+from legalsat.pasted.wording.kinds import (
+    effects,
+    is_by_code,
+    is_by_line,
+    is_doubtful,
+    is_no_more_than_prose,
+    is_result,
+    names,
+    weight_of,
+)
 from legalsat.pasted.wording.likely import MOST, WHERE, Likely, likely_causes, tells_of_failure
 from legalsat.targets import Target
 
@@ -38,7 +47,13 @@ def with_likely(
         in_order: which rules have numbers in the report that are all in order: none of them is guessed.
     """
     found = _with_likely(known, whole, target, in_order)
-    return found if found is None else replace(found, diagnostics=told_apart(found.diagnostics, WHERE, whole))
+    return found if found is None else _as_sure(replace(found, diagnostics=told_apart(found.diagnostics, WHERE, whole)))
+
+
+def _as_sure(found: Explanation) -> Explanation:
+    """Return an answer whose causes that only prose seems to name are told as likely: nothing was printed of them."""
+    told = tuple(replace(one, basis="likely") if is_no_more_than_prose(one) else one for one in found.diagnostics)
+    return replace(found, diagnostics=told)
 
 
 def _with_likely(
@@ -82,8 +97,12 @@ def _merged(known: Explanation, likely: Likely) -> Explanation:
     scores = dict(likely.scores)
     least = min(scores.values(), default=0.0)
     scores.update({code: scores.get(code, least) + weight_of(one) for code, one in said.items()})
-    certain = (code for code, one in said.items() if is_result(one) and (likely.basis == "possible" or names(one)))
+    guessed = likely.basis == "possible"
+    certain = (code for code, one in said.items() if is_result(one) and (guessed or names(one)))
     scores.update(dict.fromkeys(certain, 1.0))
+    # What a program printed is there to read; of a text that may be about something else words prove little.
+    printed = (code for code, one in said.items() if guessed and is_by_line(one) and not is_no_more_than_prose(one))
+    scores.update(dict.fromkeys(printed, 2.0))
     likeliest, *rest = sorted(scores, key=scores.__getitem__, reverse=True)
     # What the text names though its numbers are in order is not the likeliest, and yet told before other guesses.
     first = [likeliest, *sorted(rest, key=lambda code: code not in said or code not in likely.judged)]
