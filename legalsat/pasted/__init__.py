@@ -53,6 +53,8 @@ from legalsat.pasted.wording.scope import OFTEN_BESIDE, is_strange, seen_in, spe
 from legalsat.pasted.words import (
     INSTRUCTION_BITS,
     InstructionWord,
+    called_instructions,
+    called_words,
     pasted_instruction,
     pasted_word,
     read_instruction,
@@ -189,6 +191,7 @@ def _explain(readable: str, whole: str, target: Target, uses: int) -> Explanatio
             *explain_products(readable, target),
             *explain_multiplies(readable, target),
             *explain_arrivals(whole, target),
+            *_of_called_words(whole, target),
             *explain_sentences(spoken, target),
         ],
     )
@@ -295,6 +298,15 @@ def _explain_word(text: str, target: Target) -> Explanation | None:
         return found
     said = f"its upper half, {upper.word:#010x}, is an instruction descriptor of tcgen05: explain that half alone"
     return replace(found, values=(said,), repairs=())
+
+
+def _of_called_words(text: str, target: Target) -> Iterator[Diagnostic]:
+    """Yield what descriptors' words break that a report calls so, where it says that something fails."""
+    if not tells_of_failure(text):
+        return
+    found = [explain_word(word_of(word, target), target) for word in called_words(text)]
+    found += [_explain_instruction(one, target) for one in called_instructions(text)]
+    yield from (one for explanation in found for one in explanation.diagnostics if one.level == "error")
 
 
 def _explain_instruction(pasted: InstructionWord, target: Target) -> Explanation:

@@ -1,8 +1,13 @@
-"""Descriptors pasted as words: 64 bits say where a tile lies in shared memory, 32 bits what tcgen05 multiplies."""
+"""Descriptors pasted as words: 64 bits say where a tile lies in shared memory, 32 bits what tcgen05 multiplies.
+
+A text that is a word is that descriptor; within a report a word is one where it is called so.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from legalsat.errors import InvalidInput
@@ -29,6 +34,14 @@ _INSTRUCTION = re.compile(
 )
 # What CuTe prints below a descriptor's word, whose fields it is.
 _FIELDS = re.compile(r"^[ \t]*(?:start_addr|leading_off|stride_off|base_offset|layout_type)[ \t]*:.*$", re.MULTILINE)
+# A word that a report calls a descriptor: 64 bits with a swizzle or a version have 15 or 16 digits, and addresses 12.
+_CALLED = re.compile(
+    r"(?<!tma[ _])(?<!map[ _])\b\w{0,16}desc(?:riptor)?s?(?:[ _]?[ab])?\b[^\S\n]{0,3}(?:[:=]|is|was|of|value|word){0,2}"
+    r"[^\S\n]{0,3}(?P<word>0x[0-9a-f]{15,16}|0x[0-9a-f]{7,8})\b",
+    re.IGNORECASE,
+)
+_KIND = re.compile(rf"\bkind::(?P<kind>{'|'.join(sorted(KINDS, key=len, reverse=True))})\b")
+_MOST_CALLED = 16  # words of one report
 _GROUPED = re.compile(r"0x[0-9a-f]+(?:[_'][0-9a-f]+)+", re.IGNORECASE)
 
 
@@ -64,6 +77,21 @@ def pasted_instruction(text: str) -> InstructionWord | None:
     word = int(match["word"], 0)
     kind = match["kind"] and match["kind"].lower()
     return InstructionWord(word, kind) if LEAST_INSTRUCTION <= word < 1 << INSTRUCTION_BITS else None
+
+
+def called_words(text: str) -> Iterator[int]:
+    """Yield the 64-bit words that a report calls descriptors, each once."""
+    found = (match["word"] for match in islice(_CALLED.finditer(text), _MOST_CALLED))
+    yield from dict.fromkeys(int(word, 16) for word in found if len(word) > INSTRUCTION_BITS // 4 + 2)
+
+
+def called_instructions(text: str) -> Iterator[InstructionWord]:
+    """Yield the 32-bit words that a report calls descriptors, where it names one kind of multiplication alone."""
+    kinds = {match["kind"] for match in _KIND.finditer(text)}
+    found = (match["word"] for match in islice(_CALLED.finditer(text), _MOST_CALLED))
+    for word in dict.fromkeys(int(word, 16) for word in found if len(word) <= INSTRUCTION_BITS // 4 + 2):
+        if len(kinds) == 1 and word >= LEAST_INSTRUCTION:
+            yield InstructionWord(word, *kinds)
 
 
 def read_instruction(pasted: InstructionWord) -> tuple[list[InstructionDescriptor], list[str]]:

@@ -1,10 +1,10 @@
 """Numbers of tcgen05's allocations, loads and stores in pasted code, judged by the rules of tensor memory.
 
 `tcgen05.alloc` is given its columns as the last operand, in PTX itself or among the operands of `asm`; a call of that
-name has them among its arguments. `tcgen05.ld` and `.st` say their shape and how often it repeats. The lane is in the
-upper half of an address: `(warp * 32) << 16` is the warp's own, `(warp * 16) << 16` another one's for every shape that
-begins at the first of a warp's 32 lanes. Each is a fact of the text's own numbers; that it is the cause is likely where
-the text says that something fails, so it is a warning.
+name has them among its arguments, and people write "alloc of 48 columns". `tcgen05.ld` and `.st` say their shape and
+how often it repeats. The lane is in the upper half of an address: `(warp * 32) << 16` is the warp's own,
+`(warp * 16) << 16` another one's for every shape that begins at the first of a warp's 32 lanes. Each is a fact of the
+text's own numbers; that it is the cause is likely where the text says that something fails, so it is a warning.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ MOST_FOUND, LONGEST_OPERANDS = 64, 400
 _ALLOCATES = re.compile(
     r"\btcgen05\.alloc(?:\.[\w:]{1,24}){0,6} {1,4}\[[^\]\n]{1,60}\] ?, ?(?P<columns>%?\w{1,40})"
     r"|\b(?:tcgen05_?alloc|tmem_?alloc(?:ate)?|alloc(?:ate)?_tmem)(?:<[^<>;\n]{0,40}>)?(?P<call>\()"
+)
+_ALLOCATED = re.compile(
+    r"\balloc\w{0,8}(?:\.[\w:]{1,24}){0,6}[^\n\d;]{0,24}?\b(?P<columns>\d{1,4})(?: tmem| tensor[- ]memory)? columns?\b",
+    re.IGNORECASE,
 )
 _OPERAND = re.compile(r"\"[=+]?[a-z]{1,2}\" ?\(")
 _MOVES = re.compile(
@@ -67,6 +71,9 @@ def _allocations(text: str) -> Iterator[tuple[TensorMemoryAllocation, str]]:
         if len(columns) == 1:
             shown = f"{match[0]}{','.join(given)})" if match["call"] else match[0]
             yield TensorMemoryAllocation(columns[0]), " ".join(shown.split())[:97]
+    for match in islice(_ALLOCATED.finditer(text), MOST_FOUND):  # as people write it
+        if int(match["columns"]):
+            yield TensorMemoryAllocation(int(match["columns"])), match[0]
 
 
 def _operand(word: str, after: str) -> str:
