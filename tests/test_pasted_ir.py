@@ -7,6 +7,7 @@ import random
 import pytest
 
 import legalsat as ls
+from legalsat.pasted.wording.likely import WHERE as WORDS
 
 PTX = ".mma_async.sync.aligned."
 BYTES = {"i8": 1, "bf16": 2, "f16": 2, "f32": 4}
@@ -18,7 +19,7 @@ DESCRIPTOR = (
 
 def codes(text: str, target: str = "h200") -> list[str]:
     try:
-        return [d.code for d in ls.explain(text, target).diagnostics if d.basis == "known"]
+        return [d.code for d in ls.explain(text, target).diagnostics if d.where != WORDS]
     except ls.InvalidInput:
         return []
 

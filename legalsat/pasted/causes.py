@@ -110,7 +110,7 @@ _ASKING = re.compile(
     r"reject|refus|remote|in[- ]?flight|corrupt|wrong|incorrect|not present|exited|reissu|reus|compiled (?:with|for)|"
     r"outside|insert|after (?:the|it|its|a|being)\b|\bfreed\b|dealloc|"
     r"restrict|\bis 0\b|unable|n't\b|except|inval|hazard|subscri|zero|same|needs?\b|but got|request|fit|require|"
-    r"synchroni[sz]|assum|hard-?cod|never (?:end|return|finish)|forever|satisf",
+    r"synchroni[sz]|assum|hard-?cod|\bsig(?:segv|abrt|ill|bus)\b|\bexits?\b|never (?:end|return|finish)|forever|satisf",
     re.IGNORECASE,
 )
 

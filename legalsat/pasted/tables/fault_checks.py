@@ -46,20 +46,9 @@ FAULT_CHECKS = (
         rf"{_NO_PRODUCT}\b(?:{_COMPILERS})[\'\"`]? (?:{_HOW} ){{0,2}}crash(?:e?s|ed|ing)?\b(?! (?:\w+ ){{0,3}}signal)|"
         rf"{_NO_PRODUCT}\b(?:{_COMPILERS})[\'\"`]? (?:{_HOW} ){{0,2}}segfault(?:s|ed|ing)?\b|"
         rf"{_DENIED}\b[Cc]rash(?:e?s|ed)? (?:in|inside|inside of|of) [\'\"`]?(?:{_COMPILERS})\b|"
-        rf"{_DENIED}\b[Ss]egfault(?:s|ed)? (?:in|inside|inside of|of) [\'\"`]?(?:{_COMPILERS})\b|"
-        rf"{_NO_PRODUCT}\b(?:{_COMPILERS})\b[^\n.;]{{0,40}}\b(?:SIGSEGV|SIGABRT|SIGILL|SIGBUS)\b|"
-        rf"{_NO_PRODUCT}\b(?:{_COMPILERS})\b[^\n.;]{{0,40}}\bexit(?:s|ed)? (?:with )?(?:code |status )?13[469]\b",
+        rf"{_DENIED}\b[Ss]egfault(?:s|ed)? (?:in|inside|inside of|of) [\'\"`]?(?:{_COMPILERS})\b",
         "TOOL014",
         "the compiler crashed in a pass of its own, so the fault is its own",
-        _FAILING,
-    ),
-    Sentence(
-        "the compiler",
-        r"(?:[Ff]ails? to compile|[Cc]rash\w* (?:the compiler|at compile time|while compiling|during compilation)|"
-        r"[Cc]ompil(?:ation|ing)\b[^\n.]{0,40}\b(?:fails?|failed|crash\w*|raises?|aborts?))[^\n]{0,200}(?:\n[^\n]{0,200})?"
-        r"\b(?P<what>IndexError|KeyError|ZeroDivisionError|RecursionError|UnboundLocalError|StopIteration)\b",
-        "TOOL014",
-        "the compiler fails by an exception of its own code, {what}, which checks nothing of the kernel",
         _FAILING,
     ),
     Sentence(
@@ -144,6 +133,14 @@ FAULT_CAUSES = (
         "launch no more blocks than cudaOccupancyMaxActiveBlocksPerMultiprocessor gives times the SMs that nothing "
         "else occupies (another stream, another process), by a cooperative launch, which refuses what does not fit",
         unless=r"nccl|nvshmem|rank|peer|remote",
+    ),
+    Cause(
+        "TOOL014",
+        rf"\b(?:{_COMPILERS})\b",
+        rf"{_NO_PRODUCT}\b(?:{_COMPILERS})\b[^.;]{{0,40}}\b(?:sig(?:segv|abrt|ill|bus)\b|"
+        r"exit(?:s|ed)? (?:with )?(?:code |status )?13[469]\b)",
+        "the compiler ended by a signal, so the fault is its own",
+        _FAILING,
     ),
     Cause(
         "TOOL014",
