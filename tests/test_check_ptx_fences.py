@@ -39,7 +39,7 @@ def multiplying(*steps: str, end: str = BEFORE) -> str:
 .visible .entry k()
 .reqntid 128
 {{
-.reg .pred %p<9>; .reg .b32 %r<20>; .reg .b32 %f<8>; .reg .b64 %d<9>;
+.reg .pred %p<9>; .reg .b32 %r<20>; .reg .b32 %f<8>; .reg .b32 %g<8>; .reg .b64 %d<9>;
 .shared .align 1024 .b8 stage[32768];
 .shared .align 8 .b64 barrier;
 .shared .align 8 .b32 columns;

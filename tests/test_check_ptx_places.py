@@ -27,6 +27,9 @@ AFTER = "tcgen05.fence::after_thread_sync;"
 DONE = COMMIT, wait(0), AFTER
 LATER = BEFORE, BLOCK, AFTER
 NOTHING = "which nothing has written"
+ZEROS = PUT.replace(FETCHED, ", ".join(["0"] * 8))
+SCALED = "\n".join(f"mul.f32 %g{n}, %f{n}, 0f3F000000;" for n in range(8))
+SCALED_BACK = PUT.replace("%f", "%g")
 
 
 def at(instruction: str, columns: int) -> str:
@@ -46,6 +49,28 @@ def at(instruction: str, columns: int) -> str:
 def test_sums_that_are_begun_and_fetched_are_proven(steps: tuple[str, ...]) -> None:
     (found,) = multiplied(*steps).kernels
     assert found.proven, (found.findings, found.unproven)
+
+
+PUT_BACK = FETCH, SCALED, SCALED_BACK, *LATER
+AGAIN = COMMIT, wait(1), AFTER, FETCH
+
+
+@pytest.mark.parametrize("steps", [
+    (MULTIPLY, *DONE, *PUT_BACK, ADD, *AGAIN),
+    (MULTIPLY, *DONE, *PUT_BACK, FETCH, *LATER, MULTIPLY, *AGAIN),  # somebody has fetched them
+    (ZEROS, *LATER, FETCH, SCALED, SCALED_BACK, *LATER, MULTIPLY, *DONE, FETCH),  # there were no sums yet
+    (MULTIPLY, *DONE, FETCH, ZEROS, *LATER, MULTIPLY, *AGAIN),  # zeros hold none
+])  # fmt: skip
+def test_sums_that_are_scaled_and_put_back_are_added_to(steps: tuple[str, ...]) -> None:
+    (found,) = multiplied(*steps).kernels
+    assert found.proven, (found.findings, found.unproven)
+
+
+@pytest.mark.parametrize("again", [(), (FETCH, SCALED, SCALED_BACK, *LATER)])
+def test_sums_that_are_scaled_and_put_back_are_not_lost(again: tuple[str, ...]) -> None:
+    (found,) = multiplied(MULTIPLY, *DONE, *PUT_BACK, *again, MULTIPLY, *AGAIN).kernels
+    assert not found.findings and not found.proven
+    assert any("nobody has read the sums of line" in one.reason for one in found.unproven), found.unproven
 
 
 @pytest.mark.parametrize(

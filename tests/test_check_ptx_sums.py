@@ -39,6 +39,11 @@ def multiplied(*steps: str) -> KernelCheck:
     (BEGIN, KEPT, BEGIN),
     (BEGIN, SCALED, ADD),
     (BEGIN, READ, ZEROS, ADD),
+    (BEGIN, SCALED, SCALED, ADD),
+    (BEGIN, SCALED, READ, ADD),
+    (BEGIN, SCALED, READ, BEGIN),
+    (ZEROS, SCALED, BEGIN),
+    (BEGIN, READ, SCALED, BEGIN),
 ])  # fmt: skip
 def test_sums_that_begin_and_are_read_are_proven(steps: tuple[str, ...]) -> None:
     found = multiplied(*steps)
@@ -50,6 +55,8 @@ def test_sums_that_begin_and_are_read_are_proven(steps: tuple[str, ...]) -> None
     ((BEGIN, BEGIN), "nobody has read the sums of line"),
     ((BEGIN, ADD, BEGIN, ADD), "nobody has read the sums of line"),
     ((BEGIN, READ, ADD), "that have been read, as if it did not begin anew"),
+    ((BEGIN, SCALED, BEGIN), "nobody has read the sums of line"),
+    ((BEGIN, ADD, SCALED, SCALED, BEGIN), "nobody has read the sums of line"),
     ((BEGIN, KEPT, ADD), "that have been read, as if it did not begin anew"),
 ])  # fmt: skip
 def test_sums_that_are_lost_or_left_are_not_proven(steps: tuple[str, ...], reason: str) -> None:

@@ -166,8 +166,10 @@ class Run(Words):
         most, regions = program.most_agents, program.shared_regions
         self.order = Order(warps * ranks, self.shared_bytes, program.granule, regions, ranks, most=most)
         self.order.written = program.written_by_line
-        # By access, the columns that are summed up there; and what is multiplied with what, see `matrix.pairs`.
+        # By access, the columns that are summed up there, and which have put such sums back; and what is multiplied with
+        # what, see `matrix.pairs`.
         self.tensor, self.summed = Shadow(program.tensor_regions), dict[int, tuple[int, int]]()
+        self.put_back: set[int] = set()
         self.paired: dict[tuple[tuple[object, int], object], Any] = {}
         self.barriers = Barriers(self.order, boxes)
         super().__init__(self.shared_bytes)

@@ -86,6 +86,7 @@ class Program:
         steering: parameters and special registers that what is kept depends on.
         headers: places that a loop comes back to.
         sums, fetched: registers that wgmma and tcgen05.ld write. firsts: the first one of the sums of each wgmma.
+        computed: those that hold what is computed from fetched ones, where tcgen05.st may put it back.
         traced: are coordinates, and addresses in global memory, followed too? told: and numbers that lie there?
         words: does what is stored in shared memory steer anything?
         flows: lines of stores, and of loads of what they stored.
@@ -135,6 +136,7 @@ class Program:
     sums: frozenset[str] = frozenset()
     firsts: frozenset[str] = frozenset()
     fetched: frozenset[str] = frozenset()
+    computed: frozenset[str] = frozenset()
     needed: set[str] = field(default_factory=set)
     traced: bool = False
     told: bool = False

@@ -5,7 +5,7 @@ The rest, nearly all of the arithmetic, is left out, and so is what can never be
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 from legalsat.analyses.ptx.contract_values import plain_numbers
@@ -40,6 +40,18 @@ def _sources(instruction: Instruction, *, traced: bool) -> list[str]:
     return names
 
 
+def _computed_from(names: Set[str], instructions: list[Instruction]) -> frozenset[str]:
+    """Return some registers, and all that are computed from them."""
+    found, count = {*names}, -1
+    listed = [(i.reads, results) for i in instructions if (results := results_of(i)) and i.base != "ld"]
+    while count < len(found):
+        count = len(found)
+        for reads, results in listed:
+            if not found.isdisjoint(reads):
+                found.update(results)
+    return frozenset(found)
+
+
 def slice_of(program: Any, instructions: list[Instruction], control: Control) -> list[bool]:
     """Say of each instruction whether it matters: effects, what steers these, and branches on which they depend."""
     sums = [vector(i.operands[0]) for i in instructions if i.base == "wgmma" and i.operands[3:]]
@@ -47,6 +59,8 @@ def slice_of(program: Any, instructions: list[Instruction], control: Control) ->
     program.fetched = frozenset(
         name for i in instructions if i.base == "tcgen05" and i.parts[1] == "ld" for name in vector(i.operands[0])
     )
+    stores = any(i.base == "tcgen05" and i.parts[1] == "st" for i in instructions)
+    program.computed = _computed_from(program.fetched, instructions) if stores else frozenset()
     program.sums = _copied(program, instructions, program.sums, registers.COPIES)
     program.fetched = _copied(program, instructions, program.fetched, registers.PACKS)
     written = program.sums | program.fetched

@@ -12,7 +12,9 @@ from typing import Any
 from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of, vector
 from legalsat.analyses.ptx_machine.machine import Operation, Part, Run, Warp
 
-_BY_THREADS = 0  # what a warp knows of a register: who wrote it, or the line of the wgmma, below 0 once it was read
+# What a warp knows of a register: that threads wrote it, or the line of the wgmma, below 0 once it was read. What threads
+# make of sums that nobody else has read, as where they scale them, still holds these: the line, and so much more.
+_BY_THREADS, _PUT_BACK = 0, 1 << 32
 
 
 class Sums:
@@ -39,9 +41,8 @@ class Sums:
         warp.results[self._first] = line
         reason = ""
         if not chosen and known is not None and known > 0:
-            reason = (
-                f"nobody has read the sums of line {known} in whose place this writes, as if it added nothing to them"
-            )
+            lost = f"nobody has read the sums of line {known % _PUT_BACK} in whose place this writes"
+            reason = f"{lost}, as if it added nothing to them"
         elif chosen and known is None:
             reason = "this adds to registers that nothing has written"
         elif chosen and known is not None and known < 0:
@@ -60,9 +61,11 @@ def noted(program: Any, i: Instruction, inner: Operation) -> Operation:
         return inner
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
+        held = warp.results
+        kept = max([held.get(name, 0) for name in read], default=0) if written else 0
         have_read(warp, read)
         for name in written:
-            warp.results[name] = _BY_THREADS
+            held[name] = kept % _PUT_BACK + _PUT_BACK if kept > 0 else _BY_THREADS
         return inner(run, warp, part)
 
     return operation
@@ -73,4 +76,4 @@ def have_read(warp: Warp, names: Iterable[str]) -> None:
     for name in names:
         line = warp.results.get(name, 0)
         if line > 0:
-            warp.results[name] = -line
+            warp.results[name] = -line if line < _PUT_BACK else _BY_THREADS

@@ -153,22 +153,27 @@ def put(program: Any, i: Instruction) -> Operation:
     line, guard, count = i.line, guard_of(program, i), _span(i)
     place: tuple[int, int] = program.address(i.operands[0], line)
     extent = count, _second_half(i, 1), _lanes(i)
+    computed = not program.computed.isdisjoint(vector(i.operands[-1]))
 
     def operation(run: Run, warp: Warp, part: Part) -> int | None:
         if not active(part, guard, line):
             return None
         if not meets(warp, part):
             return PARK
-        _use_tensor(run, warp, part, place, extent, "st.tensor", line)
+        _use_tensor(run, warp, part, place, extent, "st.tensor", line, computed=computed)
         return None
 
     return operation
 
 
 def _use_tensor(  # noqa: PLR0917
-    run: Run, warp: Warp, part: Part, place: tuple[int, int], extent: tuple[int, int, int], kind: str, line: int
-) -> None:
-    """Note that a warp reads or writes tensor memory: so many columns, again `half` columns on, of so many lanes."""
+    run: Run, warp: Warp, part: Part, place: tuple[int, int], extent: tuple[int, int, int], kind: str, line: int,
+    *, computed: bool = False,
+) -> None:  # fmt: skip
+    """Note that a warp reads or writes tensor memory: so many columns, again `half` columns on, of so many lanes.
+
+    `computed`: it writes what is computed from what it has read there.
+    """
     count, half, lanes = extent
     order, worker = run.order, warp.worker
     address = units.one_address(part, *place, part.mask, line)
@@ -189,7 +194,8 @@ def _use_tensor(  # noqa: PLR0917
     else:
         run.program.tensor_use.stored.setdefault(id(cells), (cells, line))
         sums.check_begun(run, cells, line)
-        order.write(run.tensor, cells, worker, agent, time, kind, line)
+        writers = run.tensor.writers_of(run.tensor.of(cells)) if computed else ()
+        sums.put_back(run, order.write(run.tensor, cells, worker, agent, time, kind, line), writers)
     worker.meet()
 
 
