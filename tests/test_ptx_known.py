@@ -13,9 +13,11 @@ from legalsat.analyses.ptx.text import parse
 from legalsat.analyses.ptx_machine.launches.conditions import FALSE, TRUE, Condition
 from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.program import Program, compile_kernel
-from legalsat.extract.check import ptx_values
+from legalsat.extract.check import ptx_least, ptx_values
 from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
+from legalsat.extract.check.ptx_ahead import run_ahead
 from legalsat.extract.check.ptx_known import NOT_NOTED, KnownRuns
+from legalsat.extract.check.ptx_steps import SLACK, step_of
 from legalsat.extract.check.ptx_sweep import Sweep
 from legalsat.extract.check.ptx_turns import turn
 
@@ -156,3 +158,64 @@ def test_no_values_are_looked_for_once_enough_instructions_are_followed(
     sweep.shown({"n": 1, "switch": 5})
     turn(sweep, [{"n": 1, "switch": 5}], {})
     assert bool(asked) is bool(most)
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, int]]:
+    """The launches of which runs have begun."""
+    found: list[dict[str, int]] = []
+    begin = Sweep.begun
+
+    def counted(self: Sweep, held: dict[str, int], *a: object, **k: object) -> Run:
+        found.append(held)
+        return begin(self, held, *a, **k)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Sweep, "begun", counted)
+    return found
+
+
+def test_what_is_too_long_forwards_is_not_run_backwards(begun: list[dict[str, int]]) -> None:
+    sweep = Sweep(tiles(), {}, {}, probing=False)
+    few, many = {"n": 64, "switch": 0, "data": 0}, {"n": 1 << 20, "switch": 0, "data": 0}
+    assert sweep.shown(many, 200) is None and sweep.shown(many, 200) is None
+    assert len(begun) == 1
+    assert sweep.shown(many, 400) is None and len(begun) == 2  # there was more room
+    begun.clear()
+    for _ in range(2):  # what ends is run in both ways
+        assert sweep.run(few) is not None
+    assert len(begun) == 2
+
+
+def test_of_launches_that_shared_a_run_one_is_run_by_itself(
+    begun: list[dict[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KnownRuns, "find", lambda *_: None)
+    sweep, ones = Sweep(tiles(), {}, {}), {"n": 1, "switch": 0, "data": 0}
+    first = sweep.shown(ones)
+    assert first is not None and not first.beside
+    others = [{**ones, "switch": value} for value in (4096, 4095, 64, 8, 2, 3)]
+    run_ahead(sweep, others)
+    assert len(begun) == 2 and all((one := sweep.shown(values)) is not None and one.beside for values in others)
+    for values in others:  # as if lanes had waited elsewhere
+        shown = sweep.shown(values)
+        assert shown is not None
+        sweep.put_right(values, replace(shown, accesses=first.accesses + 1))
+    begun.clear()
+    assert step_of(sweep, "switch", ones, first.work + SLACK) == 0
+    assert len([one for one in begun if one["switch"] in {values["switch"] for values in others}]) == 1
+
+
+def test_launches_of_nothing_along_one_of_many_axes_share_what_they_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"axis{n}" for n in range(ptx_least.MANY)]
+    looks = "".join(f"""ld.param.u32 %r4, [{name}];
+    setp.eq.u32 %p3, %r4, 0;
+    @%p3 bra NO_{name};
+    bar.sync 1;
+NO_{name}:
+""" for name in names)  # fmt: skip
+    text = TILES.replace(".param .u32 n, ", "".join(f".param .u32 {name}, " for name in ("n", *names)))
+    text = text.replace("    setp.lt.u32 %p2", f"{looks}    setp.lt.u32 %p2")
+    quick = check_ptx(text, seconds=60).kernels[0]
+    monkeypatch.setattr(ptx_least, "MANY", 1 << 10)
+    slow = check_ptx(text, seconds=60).kernels[0]
+    assert said(quick) == said(slow) and quick.work < slow.work

@@ -132,6 +132,7 @@ class Run(Words):
 
     `code` is followed, that of the program unless it is for a `group` of launches (`launches.together`); `apart` are
     lanes that wait until these part. `left`: what warps that have ended knew of tensor memory.
+    `beside`: it was followed for others, too, so that lanes may have waited where they do not by themselves.
 
     Args:
         program: what `ptx_machine_program.compile_kernel` made.
@@ -146,6 +147,7 @@ class Run(Words):
     """
 
     group: Any = None
+    beside = False
 
     def __init__(
         self,
@@ -166,10 +168,10 @@ class Run(Words):
         most, regions = program.most_agents, program.shared_regions
         self.order = Order(warps * ranks, self.shared_bytes, program.granule, regions, ranks, most=most)
         self.order.written = program.written_by_line
-        # By access, the columns that are summed up there, and which have put such sums back; and what is multiplied with
+        # By access, the columns that are summed up there; which have put such sums back; and what is multiplied with
         # what, see `matrix.pairs`.
         self.tensor, self.summed = Shadow(program.tensor_regions), dict[int, tuple[int, int]]()
-        self.put_back: set[int] = set()
+        self.first, self.at_once, self.cancelled, self.put_back = 0, 0, 0, set[int]()
         self.paired: dict[tuple[tuple[object, int], object], Any] = {}
         self.barriers = Barriers(self.order, boxes)
         super().__init__(self.shared_bytes)
@@ -186,7 +188,6 @@ class Run(Words):
         self.closest: dict[tuple[int, tuple[int, int, int]], int] = {}
         self.cases: set[tuple[int, int]] = set()
         self.ways: set[tuple[int, int]] = set()
-        self.first = self.at_once = self.cancelled = 0
         self.masks: set[int] = set()  # of CTAs to which the first one has sent copies
         self.used: set[str] = set()
         self.visits: dict[tuple[int, int], int] = {}

@@ -22,7 +22,7 @@ class Shown:
     """What one run showed of loops: how often each warp came to each head, and how many accesses there were.
 
     `closest`: how near comparisons of conditions, by number, came to turning round; below 0 where that is not known.
-    `outcomes`: of each condition, as bits.
+    `outcomes`: of each condition, as bits. `beside`: the run was made beside others.
     """
 
     visits: dict[tuple[int, int], int]
@@ -30,13 +30,14 @@ class Shown:
     work: int
     closest: dict[tuple[int, tuple[int, int, int]], int]
     outcomes: bytes
+    beside: bool = False
 
     @classmethod
     def of(cls, run: Run) -> Shown:
         """Return what a run that has ended shows."""
         ended = ((n, one) for n, one in enumerate(run.program.watches) if one.ended)
         closest = run.closest | {(n, pair): NOT_NOTED for n, one in ended for pair in one.compared}
-        return cls(run.visits, len(run.order.accesses), run.work, closest, bytes(run.outcomes))
+        return cls(run.visits, len(run.order.accesses), run.work, closest, bytes(run.outcomes), run.beside)
 
     def is_like(self, other: Shown) -> bool:
         """Did another run come to the same heads as often, make as many accesses, and see the same outcomes?"""

@@ -16,12 +16,13 @@ from typing import TypeAlias
 from legalsat.analyses.ptx.findings import Undecided
 from legalsat.analyses.ptx_machine.launches.together import going_alike
 from legalsat.analyses.ptx_machine.program import Seen
+from legalsat.extract.check.ptx_ahead import run_ahead
 from legalsat.extract.check.ptx_failure import Failure, Values
 from legalsat.extract.check.ptx_known import key_of
 from legalsat.extract.check.ptx_preconditions import Precondition
 from legalsat.extract.check.ptx_relations import Relation, Tried, relation_of
 from legalsat.extract.check.ptx_sweep import MANY_WORK, Sweep
-from legalsat.extract.check.ptx_values import find_steps, least_of, sweep_all
+from legalsat.extract.check.ptx_values import MANY, find_steps, least_of, sweep_all
 from legalsat.logic import round_up
 
 MOST = 4096  # that a least value may be, or
@@ -141,6 +142,8 @@ def _wrong_at_once(sweep: Sweep, ones: Values) -> list[Failure]:
     sizes = ones.keys() & program.decisive - program.roles.floats
     names = [n for n in sizes if not n.startswith(("%", "[")) and not program.is_pointer(n) and ones[n]]
     empty: list[Values] = [{**ones, name: 0} for name in sorted(names)]
+    if len(empty) >= MANY:
+        run_ahead(sweep, empty, MANY_WORK)
     for values in empty:
         if not sweep.late:
             sweep.shown(values, MANY_WORK)

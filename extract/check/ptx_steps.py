@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from legalsat.extract.check.ptx_failure import Values
 from legalsat.extract.check.ptx_known import last_same
 from legalsat.extract.check.ptx_sweep import GREATEST_POWER, RUN_WORK, SLACK, Sweep
+
+if TYPE_CHECKING:
+    from legalsat.extract.check.ptx_known import Shown
 
 
 def step_of(sweep: Sweep, name: str, others: Values, limit: int = RUN_WORK) -> int:
@@ -19,8 +25,9 @@ def step_of(sweep: Sweep, name: str, others: Values, limit: int = RUN_WORK) -> i
     def differs(value: int) -> bool:
         tried = {**others, name: begin + (value - 1) * by}
         shown = sweep.shown(tried, first.work + SLACK)
-        if shown is not None and shown.visits == first.visits and shown.accesses != first.accesses:
-            shown = sweep.shown_alone(tried, first.work + SLACK)  # beside others, lanes may have waited elsewhere
+        beside = shown is not None and shown.beside and shown.visits == first.visits
+        if shown is not None and beside and shown.accesses != first.accesses:
+            shown = _shown_alone(sweep, tried, shown, first.work + SLACK)
         return shown is None or (shown.visits, shown.accesses) != (first.visits, first.accesses)
 
     # The power of two up to which nothing differs, and one from which it does.
@@ -42,6 +49,24 @@ def step_of(sweep: Sweep, name: str, others: Values, limit: int = RUN_WORK) -> i
     last = last_same((1 << low) // 2 + 1, 1 << low, differs)
     # Where only whole tiles count, the last that makes no difference is one less than a tile.
     return by * (last + 1 if last > 1 and not last & (last + 1) else last)
+
+
+def _shown_alone(sweep: Sweep, values: Values, beside: Shown, limit: int) -> Shown | None:
+    """Return what a run shows that is made beside no others, beside which lanes may have waited elsewhere.
+
+    Launches that have shared a run to its end do the same each by itself, too, so that one of them is run for all.
+    """
+    _, alone = sweep.alone.get(id(beside.visits), (beside, None))
+    if alone is None:
+        sweep.runs -= 1  # it was made before, and counts once
+        sweep.run(values, limit, anew=True)
+        alone = sweep.shown(values, limit)
+        if alone is not None:
+            sweep.alone[id(beside.visits)] = beside, alone
+        return alone
+    found = replace(beside, visits=alone.visits, accesses=alone.accesses, work=alone.work, beside=False)
+    sweep.put_right(values, found)
+    return found
 
 
 def probes(sweep: Sweep, name: str, others: Values) -> list[Values]:

@@ -72,6 +72,7 @@ class Sweep:
         apart: of parameters of which many rounds bring one more visit to a loop, how many these are at least.
         counts_of: parameters that say how many bytes come, with what they must be for the boxes that are assumed.
         made: runs that lack the bytes of boxes, by values.
+        alone: by the run that launches shared, what each of them shows there, and by itself.
         most_blocks: the greatest numbers of blocks that are spoken of, by axis, with lines of what turns beyond.
         unseen: parameters of which it is not known whether they steer a loop, as all runs that tell are too long.
         looping: those of which it was looked for a step. beside: those that are added to what a table holds.
@@ -124,6 +125,7 @@ class Sweep:
     later: dict[tuple[object, ...], Callable[[], None]] = field(default_factory=dict)
     turned: bool | None = None
     apart: Values = field(default_factory=dict)
+    alone: dict[int, tuple[Shown, Shown]] = field(default_factory=dict)
 
     # One run.
 
@@ -222,11 +224,12 @@ class Sweep:
     def known_run(self, told: Told, backwards: bool, way: tuple[object, ...], limit: int = RUN_WORK) -> Known | None:
         """Return a run of a launch that the kernel cannot tell from one.
 
-        A sweep runs launches forwards and backwards by turns; what an earlier one has run in one way, it has run.
+        A sweep runs launches forwards and backwards by turns; what an earlier one has run in one way, it has run, and
+        what is too long in one way is so in the other.
         """
         for turned in (False, True):
             known = self.known.find(told, (backwards ^ turned, *way), limit)
-            if known is None or (turned and known.sweep == self.number):
+            if known is None or (turned and known.sweep == self.number and known.shown is not None):
                 continue
             if known.sweep != self.number and known.lacks(self.program.watches):
                 continue
@@ -370,11 +373,9 @@ class Sweep:
             self.run(values, limit=limit)
         return self._shown.get(key)
 
-    def shown_alone(self, values: Mapping[str, int], limit: int) -> Shown | None:
-        """Return what a run shows that is made beside no others."""
-        self.runs -= 1  # it was made before, and counts once
-        self.run(values, limit, anew=True)
-        return self._shown.get(key_of(values))
+    def put_right(self, values: Values, shown: Shown | None) -> None:
+        """Take something else for what a run with these values shows."""
+        self._shown[key_of(values)] = shown
 
     def has_shown(self, values: Mapping[str, int]) -> bool:
         """Has a run with these values ended, or been dropped?"""
@@ -388,8 +389,7 @@ class Sweep:
 
     def size_boxes(self, tried: Iterable[Values]) -> None:
         """Recover the bytes of boxes from a few runs, and run again what was run without them."""
-        runs = [self.made.get(key_of(values)) or self._whole(values) for values in tried]
-        made = [run for run in runs if run is not None]
+        made = [run for one in tried if (run := self.made.get(key_of(one)) or self._whole(one)) is not None]
         self.made.clear()
         launched = {line: keys for line in self.program.conditions.expected if (keys := self._launched(line))}
         boxes = boxes_of(made, self.boxes, launched)

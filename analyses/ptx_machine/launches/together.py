@@ -124,7 +124,7 @@ class Group:
         found = {}
         for (number, values), (outcomes, closest) in zip(self.launches, self.noted, strict=True):
             own = found[number] = copy(run)
-            own.parameters, own.group = values, None
+            own.parameters, own.group, own.beside = values, None, True
             own.outcomes = bytearray(a | b for a, b in zip(run.outcomes, outcomes, strict=True))
             own.closest = dict(run.closest)
             for key, apart in closest.items():

@@ -12,8 +12,9 @@ from typing import Any
 from legalsat.analyses.ptx.instruction import Instruction, names_in, results_of, vector
 from legalsat.analyses.ptx_machine.machine import Operation, Part, Run, Warp
 
-# What a warp knows of a register: that threads wrote it, or the line of the wgmma, below 0 once it was read. What threads
-# make of sums that nobody else has read, as where they scale them, still holds these: the line, and so much more.
+# What a warp knows of a register: that threads wrote it, or the line of the wgmma, below 0 once it was read. What
+# threads make of sums that nobody else has read, as where they scale them, still holds these: the line, and so much
+# more.
 _BY_THREADS, _PUT_BACK = 0, 1 << 32
 
 

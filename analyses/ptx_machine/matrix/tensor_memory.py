@@ -194,8 +194,8 @@ def _use_tensor(  # noqa: PLR0917
     else:
         run.program.tensor_use.stored.setdefault(id(cells), (cells, line))
         sums.check_begun(run, cells, line)
-        writers = run.tensor.writers_of(run.tensor.of(cells)) if computed else ()
-        sums.put_back(run, order.write(run.tensor, cells, worker, agent, time, kind, line), writers)
+        before = run.tensor.writers_of(run.tensor.of(cells)) if computed else []
+        sums.put_back(run, order.write(run.tensor, cells, worker, agent, time, kind, line), before)
     worker.meet()
 
 
