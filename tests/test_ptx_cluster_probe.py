@@ -9,11 +9,15 @@ import pytest
 from test_check_ptx_clusters import BOX, check, ring
 
 from legalsat.analyses.ptx.text import parse
+from legalsat.analyses.ptx_machine.machine import Run
 from legalsat.analyses.ptx_machine.program import compile_kernel
 from legalsat.extract.check import ptx_least, ptx_values
 from legalsat.extract.check.ptx_cluster_probe import shown_by_one
 from legalsat.extract.check.ptx_clusters import TRIED, Shape, likelier
+from legalsat.extract.check.ptx_failure import Values
 from legalsat.extract.check.ptx_sweep import Sweep
+
+BEGIN = "\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;"
 
 
 def against(text: str, shape: Shape) -> str | None:
@@ -29,6 +33,24 @@ def against(text: str, shape: Shape) -> str | None:
 )  # fmt: skip
 def test_one_launch_tells_for_which_cluster_a_ring_is(shape: Shape, kind: str | None) -> None:
     assert against(ring(4, cluster=""), shape) == kind
+
+
+def test_a_cluster_is_looked_at_by_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Values] = []
+    begin = Sweep.begun
+
+    def counted(self: Sweep, held: Values, *a: object, **k: object) -> Run:
+        begun.append(held)
+        return begin(self, held, *a, **k)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Sweep, "begun", counted)
+    store = "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [map, {%r20, %r20}], [%r11]"
+    done = "cp.async.bulk.commit_group", "cp.async.bulk.wait_group.read 0"
+    text = ring(4, cluster="", begin="\n".join(f"@%p0 {one};" for one in (store, *done)) + BEGIN)
+    module = parse(text)
+    program = compile_kernel(module, replace(module.kernels[0], cluster=(4, 1, 1)))
+    shown_by_one(program, {}, {})
+    assert program.stores.places and len(begun) == 1  # how far a store reaches is of no account
 
 
 def test_a_cluster_that_is_right_leaves_nothing_behind() -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from legalsat.analyses.ptx.findings import Finding, Undecided
+from legalsat.analyses.ptx_machine.alu import NoLaunch
 from legalsat.analyses.ptx_machine.program import Program
 from legalsat.extract.check.ptx_failure import Values
-from legalsat.extract.check.ptx_sweep import Sweep
+from legalsat.extract.check.ptx_sweep import MISREAD, Sweep
 from legalsat.extract.check.ptx_values import one_of, steering
 from legalsat.logic import round_up
 
@@ -43,15 +44,20 @@ def shown_by_one(program: Program, fixed: Values, boxes: dict[str, int]) -> Show
         else 0 if name.startswith("%") else round_up(max(program.ranks, one_of(program, name)), program.multiple(name))
         for name in steering(program, fixed)
     }  # fmt: skip
+    held = sweep.launch({**values, **fixed})
+    if held is None:
+        return Shown()
+    # It is asked what happens between CTAs, and not again once it is known how far stores reach.
+    run = sweep.begun(held, WORK, backwards=False)
     try:
-        known = sweep.run(values, WORK)
-    except Undecided:
+        run.run()
+    except NoLaunch:
         return Shown()
+    except (Undecided, *MISREAD):
+        pass  # what has happened so far tells as much
     finally:
+        program.agents = max(program.agents, run.order.agents)
         program.forget()
-    if known is None or known.run is None:
-        return Shown()
-    run = known.run
     wrong = [one for one in run.order.findings.values() if one.level == "error" and one.kind in AGAINST]
     counts = frozenset(one.expected for one in run.barriers.last.values())
     return Shown(min(wrong, key=lambda one: one.line, default=None), frozenset(run.masks), counts)
