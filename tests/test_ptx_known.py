@@ -17,8 +17,8 @@ from legalsat.extract.check import ptx_least, ptx_values
 from legalsat.extract.check.check_ptx import KernelCheck, check_ptx
 from legalsat.extract.check.ptx_ahead import run_ahead
 from legalsat.extract.check.ptx_known import NOT_NOTED, KnownRuns
-from legalsat.extract.check.ptx_steps import SLACK, step_of
-from legalsat.extract.check.ptx_sweep import Sweep
+from legalsat.extract.check.ptx_steps import step_of
+from legalsat.extract.check.ptx_sweep import SLACK, Sweep
 from legalsat.extract.check.ptx_turns import turn
 
 TEXTS = sorted((Path(__file__).parent / "data" / "ptx").glob("*.ptx"))
@@ -206,7 +206,7 @@ def test_of_launches_that_shared_a_run_one_is_run_by_itself(
 
 
 def test_launches_of_nothing_along_one_of_many_axes_share_what_they_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"axis{n}" for n in range(ptx_least.MANY)]
+    names = [f"axis{n}" for n in range(ptx_values.MANY)]
     looks = "".join(f"""ld.param.u32 %r4, [{name}];
     setp.eq.u32 %p3, %r4, 0;
     @%p3 bra NO_{name};
