@@ -25,8 +25,8 @@ from legalsat.extract.kernels.product_maps import (
 )
 from legalsat.extract.kernels.slices import WORKSPACE, Added, added_of
 from legalsat.extract.moved.relayouts import relayouts_of
-from legalsat.operators.gemm import SCALES, Gemm
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.operators.gemm import SCALES, Gemm, sums_of
+from legalsat.plans.product_kernel import WARPS, ProductKernel
 from legalsat.program.early import begins_early
 from legalsat.program.leaves import THREADS
 from legalsat.runtime.program import (
@@ -44,6 +44,8 @@ from legalsat.runtime.program import (
 from legalsat.targets import GRANULE_BYTES, Target
 
 ENTRY = "product"
+GIVEN, FLAGS = "given", "flags"  # what clusters give each other by stream-K, and a number for each warp that gave it
+FLAG_BYTES = 4
 # Blocks behind a product that come in early crowd the processors that it leaves idle, and wait there for it; so many
 # for each are as fast as any where one may choose (51 kernels of 3 products on an H200, `slices_early_h200.json`).
 CROWD = 3
@@ -98,7 +100,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
             Operand("c", needed(gemm.c, GRANULE_BYTES if c_by_map else gemm.c.dtype.bytes)),
         ),
         recipes=(launch, *([_behind(added, _idle(launch, target))] if added else [])),
-        workspaces=(Workspace(WORKSPACE, added.bytes),) if added else (),
+        workspaces=(*((Workspace(WORKSPACE, added.bytes),) if added else ()), *_given(gemm, kernel, launch)),
         signature=signature,
         builder=builder,
     )
@@ -163,6 +165,7 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         *_of_members(gemm, kernel),
         *((AddressArgument(b), NumberArgument(second.pitch, "i64")) if any(kernel.aligned) or kernel.slides else ()),
         *_of_loose(gemm, kernel),
+        *((AddressArgument(GIVEN), AddressArgument(FLAGS)) if kernel.stream_k else ()),
     )
     return Recipe(
         ENTRY,
@@ -173,6 +176,16 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
         cluster=(kernel.cluster_blocks, 1, 1),
         dependent=dependent(gemm, kernel),
     )
+
+
+def _given(gemm: Gemm, kernel: ProductKernel, launch: Recipe) -> tuple[Workspace, ...]:
+    """Return the memory through which clusters give sums by stream-K, and what says that they are there."""
+    if not kernel.stream_k:
+        return ()
+    sums, warps = kernel.tile[0] * kernel.summed, kernel.warpgroups * WARPS
+    of_cta = sums * sums_of(gemm.dtype).bytes, warps * FLAG_BYTES
+    ctas = launch.grid[0]
+    return Workspace(GIVEN, ctas * of_cta[0]), Workspace(FLAGS, ctas * of_cta[1], zeroed=True)
 
 
 def _hints(gemm: Gemm, kernel: ProductKernel) -> tuple[int, int]:

@@ -54,6 +54,7 @@ class KernelNumbers:
             others' k are cleared; else maps end with a group. ping_pong: whether consumers take turns with tiles.
         sliced: whether a tile is of one slice of k. phase_tiles: whether a tile has rows of one phase.
         realign: whether rows of A are shifted in registers, and woven: whether lines of it are woven there.
+        stream_k: whether clusters have as many k-tiles each, and give sums of tiles that end in others' shares.
         scaled: whether C is, and scaled_by: 0 as a whole, 1 by rows
             and columns, 2 by groups. a_k_major, b_k_major: whether operands are.
         c_along_rows: whether neighbours in C are neighbours in a column of the tile.
@@ -126,6 +127,7 @@ class KernelNumbers:
     phase_tiles: bool
     realign: bool
     woven: bool
+    stream_k: bool
     scaled: bool
     scaled_by: int
     a_k_major: bool
@@ -237,6 +239,7 @@ def kernel_numbers(gemm: Gemm, kernel: ProductKernel) -> KernelNumbers:
         phase_tiles=kernel.realign == "tiles",
         realign=kernel.realign == "registers",
         woven=kernel.woven,
+        stream_k=kernel.stream_k,
         scaled=bool(gemm.scaled),
         scaled_by={"rows": 1, "groups": 2}.get(gemm.scaled, 0),
         a_k_major=kernel.majors[0] == "K",

@@ -191,11 +191,23 @@ def is_short(gemm: ls.Gemm) -> bool:
     return -(-gemm.k * gemm.dtype.bytes // 128) <= 8 and gemm.out_dtype.bytes > 1
 
 
+def is_long(gemm: ls.Gemm) -> bool:
+    """Whether tiles have so many k-tiles that clusters may share them out."""
+    return bool(-(-gemm.k * gemm.dtype.bytes // 128) >= 32)
+
+
+def is_large(shape: Shape) -> bool:
+    """Whether a tile is so large that clusters may share its k-tiles out."""
+    rows, columns, _, ping_pong, cluster = shape
+    return rows >= 128 and columns >= 128 and columns % 16 == 0 and cluster in PAIRS and not ping_pong
+
+
+SHARED_OUT = 0  # in place of slices of k: stream-K
 SLICES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
 
 
 def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple[Shape, int, int]]:
-    """Yield shapes of tiles, slices of k, and CTAs of an SM that are worth listing."""
+    """Yield shapes of tiles, slices of k or `SHARED_OUT`, and CTAs of an SM that are worth listing."""
     _, first, second, realign, store, _, sides, in_rows, _, in_columns = form
     cooperative = [one for one in COOPERATIVE if realign not in {"registers", "woven"} or one[1] >= 192]
     if store == "slices":
@@ -208,8 +220,11 @@ def numbers(gemm: ls.Gemm, extent: tuple[int, int], form: Any) -> Iterator[tuple
         return
     if store != "sums":
         for shape in {"registers": REALIGNED, "woven": WOVEN, "sums": SLID}.get(realign, PERSISTENT):
-            if "align" not in (first, second) or (shape[1] % 16 == 0 and shape[4] not in {(4, 2), (2, 4)}):
+            aligned = "align" in (first, second)
+            if not aligned or (shape[1] % 16 == 0 and shape[4] not in {(4, 2), (2, 4)}):
                 yield shape, 1, 1
+            if is_long(gemm) and is_large(shape) and not aligned and realign != "sums":
+                yield shape, SHARED_OUT, 1
         return
     if -(-gemm.m // 128) * -(-gemm.n // 128) > 512 and min(gemm.m, gemm.n) > 256:
         return  # each of the tiles would begin and end by itself
@@ -235,6 +250,7 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
     """Return the kernel with as many stages as fit, None where too few do or a number does not suit."""
     swapped, first, second, realign, store, majors, sides, *_ = form
     (rows, columns, warpgroups, ping_pong, cluster), split, blocks = chosen
+    shared_out, split = split == SHARED_OUT, split or 1
     store, split, slices = ("tma", 1, -split) if store == "slices" else (store, split, 1)
     slid = realign == "sums"
     size, result, alike = gemm.dtype.bytes, 4 if slices > 1 else gemm.out_dtype.bytes, sides[slid][1]
@@ -290,12 +306,15 @@ def solved(  # noqa: PLR0911, PLR0917 - what is chosen, one by one, and what for
             return None
     if stages < (2 if realign != "registers" else 3 if store == "sums" else 4):
         return None
-    apart = ping_pong or store == "sums" or realign in {"registers", "woven"} or turns <= (1 if slid else 4)
+    apart = (
+        ping_pong or shared_out or store == "sums" or realign in {"registers", "woven"} or turns <= (1 if slid else 4)
+    )
     alone = ProductKernel(
         swapped, (rows, columns, 128 // size), stages, cluster, split, slices, warpgroups, ping_pong, blocks,
         2 if slices == 1 and written_in_parts(gemm, swapped=swapped) else 8,
         (majors[0], majors[1]), (before[0], before[1]), realign, phases, store, 0, (0, 0),
         None, None, 0, aligned=aligned, buffers=buffers, lap=32 // result * (store == "lapped"),  # type: ignore[arg-type]
+        stream_k=shared_out,
     )  # fmt: skip
     more = int(any(aligned))  # warpgroups
     of_a = 4 * (realign in {"registers", "woven"})

@@ -46,6 +46,32 @@ CUTLASS_DEVICE int lines_of(Sizes const &sizes, Tile const &tile, int turn) {
            (plan::slides - 1);
 }
 
+// How stream-K shares out the k-tiles of the tiles that are cut: each cluster has as many, but that parts of a tile
+// shorter than `least` go to a neighbour. All have as many `whole` tiles besides.
+struct Shares {
+    int clusters, k_tiles, whole, cut;
+
+    static constexpr int least = 4;
+
+    CUTLASS_DEVICE static Shares of(int clusters, int tiles, int k_tiles) {
+        int const whole = max(0, tiles / clusters - 1);
+        return {clusters, k_tiles, whole, tiles - whole * clusters};
+    }
+
+    // With which of those k-tiles a cluster's share begins, and that of the one before ends.
+    CUTLASS_DEVICE int begin(int cluster) const {
+        int const all = cut * k_tiles, each = all / clusters;
+        int const at = each * cluster + min(cluster, all - each * clusters), inside = at % k_tiles;
+        if (inside < least) return at - inside;
+        return k_tiles - inside < least ? at + k_tiles - inside : at;
+    }
+
+    // Tiles that some of those k-tiles are of.
+    CUTLASS_DEVICE int tiles_between(int begin, int end) const {
+        return end > begin ? (end - 1) / k_tiles - begin / k_tiles + 1 : 0;
+    }
+};
+
 struct Cta {
     Maps const &maps;
     Sizes const &sizes;
@@ -57,6 +83,8 @@ struct Cta {
     int first_tile, tile_step, tiles;
     int slice_tiles;  // along m, of a slice of k and a phase
     unsigned inverse;  // of what the lane is to divide by
+    Shares shares = {};   // by stream-K
+    int cluster = 0;
 
     CUTLASS_DEVICE char *stage(int number) const { return memory + number * plan::stage_bytes; }
     CUTLASS_DEVICE Group *groups() const { return reinterpret_cast<Group *>(memory + plan::groups_at); }
@@ -82,6 +110,19 @@ struct Cta {
     template <bool together = false>
     CUTLASS_DEVICE Tile tile(int number) const {
         Tile found{0, 0, 0, 0, 0, 0, 0, plan::steps};
+        int first_k = 0, end_k = shares.k_tiles;
+        if constexpr (plan::stream_k) {  // of tiles that are cut the last one first, which another CTA may wait for
+            int const begin = shares.begin(cluster), end = shares.begin(cluster + 1), cut = shares.tiles_between(begin, end);
+            if (number < cut) {
+                number = (end - 1) / shares.k_tiles - number;
+                found.ahead = number * shares.k_tiles;
+                first_k = max(0, begin - found.ahead);
+                end_k = min(shares.k_tiles, end - found.ahead);
+                found.place = end_k < shares.k_tiles ? cluster : -1;
+            } else {
+                number = shares.cut + cluster + (number - cut) * shares.clusters;
+            }
+        }
         int along_m, along_n, tiles_m = sizes.tiles_m, tiles_n = sizes.tiles_n, first_row = 0;
         if constexpr (plan::batch > 0) {
             int member = divide<together>(number, sizes.tiles_m * sizes.tiles_n, by_member, number);
@@ -151,6 +192,10 @@ struct Cta {
             found.first_k = all / slices * slice + min(slice, left_over);
             found.k_tiles = all / slices + (slice < left_over);
         }
+        if constexpr (plan::stream_k) {  // a tile that has fewer k-tiles than another lacks them at its end
+            found.first_k = first_k;
+            found.k_tiles = min(end_k, all) - first_k;
+        }
         if (found.first_k + found.k_tiles == all) {
             constexpr int step = plan::tile_k / plan::steps;
             found.last_steps = (elements - (all - 1) * plan::tile_k + step - 1) / step;
@@ -181,7 +226,7 @@ CUTLASS_DEVICE Cta cta_of(Maps const &maps, Sizes const &sizes, char *memory) {
     int tiles = sizes.tiles_m * sizes.tiles_n;
 #pragma unroll
     for (int i = 0; i < plan::batch; ++i) tiles *= sizes.batch[i];
-    return {maps,
+    Cta found{maps,
             sizes,
             memory,
             full,
@@ -197,6 +242,14 @@ CUTLASS_DEVICE Cta cta_of(Maps const &maps, Sizes const &sizes, char *memory) {
             tiles,
             (sizes.m + of_slice - 1) / of_slice,
             inverse_of(sizes)};
+    if constexpr (plan::stream_k) {
+        constexpr int late = plan::phase_tiles ? granule / plan::element_bytes - 1 : 0;  // which rows may start
+        found.cluster = found.first_tile;
+        found.shares = Shares::of(found.tile_step, tiles, (sizes.k + late + plan::tile_k - 1) / plan::tile_k);
+        int const begin = found.shares.begin(found.cluster), end = found.shares.begin(found.cluster + 1);
+        found.first_tile = 0, found.tile_step = 1, found.tiles = found.shares.tiles_between(begin, end) + found.shares.whole;
+    }
+    return found;
 }
 
 // Brings a box by a map with so many axes of members, to all CTAs of a mask where they share it.

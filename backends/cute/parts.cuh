@@ -49,6 +49,8 @@ struct Sizes {
     unsigned long long b;  // as of A, where operands are aligned in shared memory, or sums slide
     long long b_pitch;
     long long a_steps[3], b_steps[3];  // bytes from member to member along each axis, where members begin anywhere
+    unsigned long long sums;  // by stream-K, where clusters give sums away, and what says that they are there
+    unsigned *given;
 };
 
 // Which row a group begins with, or which k, and the first of its clusters' tiles along m.
@@ -90,6 +92,8 @@ struct Tile {
     int end = 0, begin = 0;  // of its group's rows the end; of its group's k both
     int member[3] = {};  // of the batch, along each of its axes; or the group
     int lines = 0;  // the phase of k that is loaded
+    int place = -1;  // by stream-K, by which its sums are given to the CTA that stores the tile
+    int ahead = 0;   // likewise, k-tiles of all tiles that are cut in front of this one
     // Whether something lies before the rows in what is loaded first, which a slice of k behind the first does not have.
     CUTLASS_DEVICE bool starts_late() const { return shift && first_k == 0; }
 };

@@ -50,6 +50,7 @@ def emit(gemm: Gemm, kernel: ProductKernel) -> str:
     more = [*(["groups"] if kernel.groups else []), *(["granule", "align"] if any(kernel.aligned) else [])]
     more += ["slide"] if kernel.slides else []
     more += ["granule", "clear"] if kernel.clipped else []
+    more += ["stream_k"] if kernel.stream_k else []
     fragments = ["fragments"] if kernel.through_registers else []
     parts = dict.fromkeys(("parts", "cta", *more, *fragments, multiply, *STORES[kernel.store]))
     return "\n".join([*_head(gemm, kernel), *(part(name) for name in parts), functions(program)])

@@ -37,6 +37,7 @@ from legalsat.program.pipeline import (
     WaitGroup,
     Write,
 )
+from legalsat.program.stream_k import AddGiven, GiveSums
 
 INDENT = "    "
 # Barriers of the CTA by number, and how many consumers meet there; all of them where that is None.
@@ -133,6 +134,7 @@ def _entry(scope: Scope) -> Lines:
     sides = zip("ab", program.loose, strict=True)
     steps = [f"{name}_step{i}" for name, loose in sides if loose for i in range(axes or 1)]
     more += [f", long long {name}" for name in steps]
+    more += [", unsigned long long sums, unsigned *given"] if program.stream_k else []
     yield "            float const *scale_a, float const *scale_b,"
     yield f"            unsigned long long a_hint, unsigned long long b_hint{''.join(more)}) {{"
     yield "    extern __shared__ __align__(1024) char memory[];"
@@ -140,9 +142,10 @@ def _entry(scope: Scope) -> Lines:
     listed += ["ends, groups"] if grouped else []
     rest = f", {', '.join(listed)}" if c_steps or grouped else ""
     numbers = "m, n, k, tiles_m, tiles_n, group, a, a_pitch, c, c_pitch, scale_a, scale_b, a_hint, b_hint"
-    yield f"    Sizes {'' if of_b or steps else 'const '}sizes{{{numbers}{rest}}};"
+    yield f"    Sizes {'' if of_b or steps or program.stream_k else 'const '}sizes{{{numbers}{rest}}};"
     yield from ["    sizes.b = b, sizes.b_pitch = b_pitch;"] * of_b
     yield from (f"    sizes.{name[0]}_steps[{name[-1]}] = {name};" for name in steps)
+    yield from ["    sizes.sums = sums, sizes.given = given;"] * program.stream_k
     yield "    Cta cta = cta_of(maps, sizes, memory);"
     yield from (INDENT + line for line in scope.nested(program.setup, "if (threadIdx.x == 0) {"))
     yield from (INDENT + line for line in scope.body(program.everybody))
@@ -327,6 +330,9 @@ ROWS: dict[type, Callable[[Any, Scope], str | list[str] | Lines]] = {
     k.Phases: _phases,
     k.SlideSums: lambda op, scope: "slide(cta, accumulators, lane);",
     k.IfLate: lambda op, scope: scope.nested(op.body, "if (tile.starts_late()) {"),
+    k.IfWhole: lambda op, scope: scope.nested(op.body, f"if (tile.place {'<' if op.whole else '>='} 0) {{"),
+    GiveSums: lambda op, scope: "give_sums(cta, accumulators, tile, group, warp, lane);",
+    AddGiven: lambda op, scope: "add_given(cta, accumulators, tile, group, warp, lane);",
     k.Only: lambda op, scope: scope.nested(op.body, f"if (group == {op.consumer}) {{"),
     Loop: lambda op, scope: scope.nested(op.body, f"for (int turn = 0; turn < {op.trips.value({})}; ++turn) {{"),
     k.MeetSetup: _meet_setup,

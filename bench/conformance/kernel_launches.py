@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from legalsat.extract.kernels.kernel_tiles import TileScheduler
-from legalsat.extract.kernels.unfolded import LATER, OF_LAST, OF_PAIR
-from legalsat.plans.product_kernel import ProductKernel
+from legalsat.extract.kernels.kernel_tiles import Tile, TileScheduler
+from legalsat.extract.kernels.unfolded import GIVEN as GIVEN_TILE
+from legalsat.extract.kernels.unfolded import LATER, OF_GIVEN, OF_LAST, OF_PAIR
+from legalsat.plans.product_kernel import LEAST_SHARE, ProductKernel
 from legalsat.targets import GRANULE_BYTES
 
 Values = dict[str, int | tuple[int, ...]]
@@ -18,6 +19,8 @@ RESULT_STEP = 3  # elements of C from column to column, where none lie side by s
 MEMBER = 1 << 30  # elements of C from member to member
 LOOSE = 1 << 30  # bytes from member to member of operands that begin anywhere, and a step of a phase more
 ENDS = 1 << 42  # address of the numbers that say where groups end
+GIVEN, FLAGS = 1 << 43, 1 << 44  # addresses of what others give by stream-K, and of what says that it is there
+MOST_WARPS = 12  # of a CTA's consumers
 SHORT = 3  # rows by which a group's last tile is not full: boxes of 16 rows that have none of it are not stored
 
 
@@ -52,7 +55,12 @@ class Launch:
     @property
     def own(self) -> range:
         """Numbers of the cluster's tiles."""
-        return range(self.cluster, self.tiles, self.clusters)
+        end = self.scheduler.end(self.cluster) if self.kernel.stream_k else self.tiles
+        return range(self.cluster, end, self.clusters)
+
+    def shared_out(self, number: int) -> Tile:
+        """Return a tile by stream-K, or the part of one."""
+        return self.scheduler.tile(number, 0)
 
     def shift(self, tile: int) -> int:
         """Return the elements in front of a tile's rows that share a granule with their beginning."""
@@ -77,10 +85,14 @@ class Launch:
 
     def starts_late(self, tile: int) -> bool:
         """Return whether a tile's rows start late in what is loaded first, which a first slice of k alone has."""
+        if self.kernel.stream_k:
+            return self.shared_out(tile).starts_late
         return self.shift(tile) > 0 and (self.kernel.slices == 1 or tile < self.kernel.tile_phases)
 
     def k_tiles(self, tile: int) -> int:
         """Return the k-tiles of a tile, of all CTAs that share its k together."""
+        if self.kernel.stream_k:
+            return self.shared_out(tile).k_tiles
         if self.kernel.ragged == "k":
             begin = self.ends[tile - 1] if tile and self.kernel.clipped else 0
             late = begin % self.kernel.tile[2]
@@ -111,7 +123,9 @@ class Launch:
 
     @property
     def told(self) -> dict[int, bytes]:
-        """What the kernel finds in global memory and its tiles hang on, by address."""
+        """What the kernel finds in global memory and its tiles, or what it waits for, hang on, by address."""
+        if self.kernel.stream_k:  # whatever others give is there
+            return {FLAGS: (1).to_bytes(4, "little") * (self.clusters * self.kernel.cluster_blocks * MOST_WARPS)}
         return {ENDS: b"".join(end.to_bytes(4, "little") for end in self.ends)} if self.kernel.groups else {}
 
     @property
@@ -147,7 +161,8 @@ class Launch:
         found = (m, n, k, *tiles, self.first, PITCH + self.pitch, RESULT, RESULT_PITCH, *(0,) * 4)
         groups = (ENDS, len(self.ends)) if kernel.groups else ()
         apart = (RESULT_STEP,) if kernel.store == "elements" else ()
-        return (*found, *self.members, *steps, *apart, *groups, *of_b, *loose)
+        shared = (GIVEN, FLAGS) if kernel.stream_k else ()
+        return (*found, *self.members, *steps, *apart, *groups, *of_b, *loose, *shared)
 
     @property
     def extents(self) -> tuple[int, int, int]:
@@ -172,7 +187,7 @@ class Launch:
         m, n, k = self.extents
         a, b = (k if major == "MN" else own for major, own in zip(self.kernel.majors, (m, n), strict=True))
         found = replace(found, members=self.members, b_address=self.first, b_pitch=PITCH + self.pitch)
-        found = replace(found, steps=self.steps, lines=(a, b))
+        found = replace(found, steps=self.steps, lines=(a, b), clusters=self.clusters)
         return replace(found, rows=max(self.ends, default=0), ends=self.ends) if self.kernel.groups else found
 
     @property
@@ -190,6 +205,10 @@ class Launch:
             found: Values = {"tiles of each consumer": pairs, "last tile": len(own) % 2}
             of_each = {of: own[i : 2 * pairs : 2] for i, of in enumerate(OF_PAIR)}
             of_each[OF_LAST] = own[-1:] if len(own) % 2 else range(1)
+        elif kernel.stream_k:
+            given = sum(self.shared_out(number).place >= 0 for number in own)
+            found = {GIVEN_TILE.name: given, "tiles": len(own) - given}
+            of_each = {OF_GIVEN: own[:given] if given else range(1), OF_PAIR[0]: own[given:]}
         else:
             found, of_each = {"tiles": len(own)}, {OF_PAIR[0]: own}
         for of, tiles in of_each.items():
@@ -236,6 +255,9 @@ def launches(kernel: ProductKernel, size: int, *, few: bool = False) -> Iterator
         many = (2,) if in_phases > 1 else (2, 3)  # each is as many as there are phases
         tried += [(tiles, 1, 0, count) for tiles in many for count in some]
         tried += [] if few else [(1, 2, 1, least), (3, 2, 0, round_), (3, 2, 1, round_)]  # no tile, two, and one
+    if kernel.stream_k:  # a tile of two clusters, of three, and two tiles of three
+        cut = 3 * LEAST_SHARE + 1
+        tried += [(1, 2, 0, cut), (1, 2, 1, cut), *([] if few else [(1, 3, 1, cut), (1, 3, 2, cut), (2, 3, 1, cut)])]
     starts = _starts(kernel, size)
     cuts = depth // 2, 2 if kernel.realign == "tiles" else 0  # by which the last k-tile is short
     for number, (tiles, clusters, cluster, count) in enumerate(tried):

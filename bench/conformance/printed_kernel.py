@@ -72,7 +72,7 @@ class PrintedKernel:
         self.gemm, self.kernel = gemm, kernel
         self.program = kernel_program(kernel, stored_type(gemm, kernel).bytes)
         shape = replace(entry, cluster=(kernel.cluster_blocks, 1, 1), threads=(kernel.threads, 1, 1))
-        self._machine = compile_kernel(module, shape, traced=self.traced, told=kernel.groups > 0)
+        self._machine = compile_kernel(module, shape, traced=self.traced, told=kernel.groups > 0 or kernel.stream_k)
         self._recorder = Recorder(self._machine)
         self._names = [one.name for one in entry.parameters]
         (self._base,) = (self._machine.symbols[name] for name in self._machine.shared)

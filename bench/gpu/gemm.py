@@ -104,7 +104,9 @@ def steps_of(program: Any, texts: dict[str, str]) -> list[dict[str, Any]]:
         texts[name] = one.text
         recipes = Image(b"", one.recipes).to_bytes().decode().rstrip("\n")
         step = {"cubin": name, "recipes": recipes, "result": result, "bytes": span_bytes(one.result.tensor)}
-        steps.append({**step, "workspaces": {space.name: space.bytes for space in one.workspaces}})
+        spaces = {space.name: space.bytes for space in one.workspaces}
+        zeroed = [space.name for space in one.workspaces if space.zeroed]
+        steps.append({**step, "workspaces": spaces, "zeroed": zeroed})
     return steps
 
 
@@ -240,7 +242,11 @@ class Product:
                     image.launch(names, key)
                 parts = parts[some]
 
-            def call(parts: Any = parts, keep: Any = (one, spaces)) -> None:
+            zeroed = [spaces[name] for name in steps[-1].get("zeroed", ())]
+
+            def call(parts: Any = parts, zeroed: Any = tuple(zeroed), keep: Any = (one, spaces)) -> None:
+                for space in zeroed:
+                    space.zero_()
                 for image, names, key in parts:
                     image.launch(names, key)
 

@@ -132,6 +132,7 @@ def name_of(kernel: ProductKernel) -> str:
     words += ["cluster {}x{}".format(*kernel.cluster)] if kernel.cluster != (1, 1) else []
     words += [f"split {kernel.split}"] if kernel.split > 1 else []
     words += ["slices of k"] if kernel.slices > 1 else []
+    words += ["stream-K"] * kernel.stream_k
     done = "A woven" if kernel.woven else f"{'B' if kernel.slides else 'A'} realigned in {kernel.realign}"
     words += [done] if kernel.realign != "none" else []
     words += [f"{' and '.join(one for one, so in zip('AB', kernel.aligned, strict=True) if so)} aligned"] * any(

@@ -36,6 +36,7 @@ class KernelColumns:
         clipped: whether others' k are cleared of tiles of groups along k.
         lap: columns of a tile that the next one has too.
         woven: whether A is lines across k that are woven in registers.
+        stream_k: whether clusters have as many k-tiles each.
     """
 
     swapped: Numbers
@@ -71,6 +72,7 @@ class KernelColumns:
     clipped: Numbers
     lap: Numbers
     woven: Numbers
+    stream_k: Numbers
 
     @staticmethod
     def of(kernels: Sequence[ProductKernel]) -> KernelColumns:
@@ -103,6 +105,7 @@ class KernelColumns:
                 one.clipped,
                 one.lap,
                 one.woven,
+                one.stream_k,
             )
             for one in kernels
         ]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from legalsat.extract.cost import shared_out
 from legalsat.extract.cost.cost import NOMINAL, RELAID_BESIDE, SECTOR_BYTES, relayout_nanoseconds
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
 from legalsat.extract.cost.matrices import LINE, count_of, crossed, is_granular, moved_for_each, steps_apart
@@ -24,7 +25,7 @@ from legalsat.extract.moved.relayouts import MEANS, relayout_times
 from legalsat.operators.gemm import Gemm
 from legalsat.operators.members import OPERANDS
 from legalsat.plans.product_cost import ProductCost
-from legalsat.plans.product_kernel import BLOCK_ROWS, WOVEN_BESIDE, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, SUM_BYTES, WOVEN_BESIDE, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 
 LAUNCH = 3164.0  # nanoseconds of a launch, its first loads and its last stores
@@ -113,7 +114,6 @@ SPLIT_REALIGNED, SPLIT_SCATTERED = 3000.0, 1.5
 # Of the kernel behind that adds slices up (180 kernels of 110 products, an H200).
 SUMMED_LAUNCH = 2600.0
 SUMMED_SHARE = 0.729  # of the datasheet's bandwidth, for what it reads and writes
-SUM_BYTES = 4  # of an element of what a slice gives
 TURN, OVERLAP = 10.2, 3.39  # the norms in which what happens at once adds up: in a turn along k, and in all
 UNFILLED = 0.6  # of a tile, of each group of rows, on the average of routings (340 kernels of 49 products, both GPUs)
 ROUNDING = 0.1  # of predicted nanoseconds
@@ -296,8 +296,8 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     of_a, of_b = np.where(swapped, of_b, of_a), np.where(swapped, of_a, of_b)
     groups = products.groups[:, None]
     first, second = np.where(swapped, crossed[1], crossed[0]), np.where(swapped, crossed[0], crossed[1])
-    rows, columns, depth, own = kernels.rows, kernels.columns, kernels.depth, kernels.blocks
-    down, across, split, in_registers = kernels.down, kernels.across, kernels.split, kernels.in_registers
+    rows, depth, own = kernels.rows, kernels.depth, kernels.blocks
+    down, across, split = kernels.down, kernels.across, kernels.split
     together = down * across * split
     fitting = np.array([0, *(device.clusters_at_once(count) for count in range(1, together.max() + 1))])
     at_once = fitting[together] * own
@@ -337,32 +337,50 @@ def _parts(products: Products, kernels: KernelColumns, target: Target) -> Parts:
     store = np.where(groups > 0, store, np.maximum(store, _waited_for(kernels, result_size, steps * turn)))
     slide = np.maximum(0, kernels.slides - 1) * (SLIDE + SLIDE_SUMS * rows / BLOCK_ROWS * kernels.summed)
     compute = rounds * (steps * turn + (store + slide) * resident) / _clock(busy)
+    cut = shared_out.cycles_of(kernels, clusters, at_once, steps * turn, store)
+    compute = np.where(kernels.stream_k, cut / CLOCK, compute)
+    turns = np.where(kernels.stream_k, clusters / at_once, rounds) * steps
     empty = count * _empty((m, n), kernels, along) * depth * size
     from_cache = steps * (tiles * requested / CACHE_BYTES + empty / EMPTY_BYTES)
 
     read = _read(products, kernels, along, at_once, device.l2_bytes)
     written = count * slices * m * n * result_size * (1 + _parted(products, kernels, along[0]) + more)
     written = written * products.scattered[2][:, None]
+    read = read + shared_out.given_bytes(kernels, at_once * together)
     moved = (read + written / _written_share(products)[:, None]) / (bandwidth * DRAM_SHARE)
     total = _norm(OVERLAP, compute, moved, from_cache) * _warm(2 * count * m * n * k) + LAUNCH
-    scattered = np.where(in_registers & swapped, SPLIT_SCATTERED, 1.0)
-    joined = rounds * (np.where(in_registers, SPLIT_REALIGNED, SPLIT) + rows * columns * 4 * SPLIT_BYTES * scattered)
-    again = m * n * (slices * SUM_BYTES + products.result_size) / (bandwidth * SUMMED_SHARE)
-    joined = np.where(split > 1, joined, kernels.by_sums * (rounds - 1) * BEGUN_ANEW) + np.where(
-        slices > 1, SUMMED_LAUNCH + again, 0.0
-    )
-    joined = joined + count * m * n * _sectors(products, kernels, result_size) / APART_SECTORS
+    joined = _joined(products, kernels, (m, n), rounds, result_size, bandwidth)
     relayouts = _relayouts(products, kernels, (of_a * m * k, of_b * n * k), bandwidth)
     return Parts(
         total + joined + relayouts,
-        rounds * steps * turn / CLOCK,
+        turns * turn / CLOCK,
         moved,
         from_cache,
         np.zeros_like(total),
-        rounds * steps * latency / CLOCK,
+        turns * latency / CLOCK,
         rounds * store * resident / CLOCK + joined,
         relayouts,
     )
+
+
+def _joined(  # noqa: PLR0917 - columns of a table
+    products: Products,
+    kernels: KernelColumns,
+    extents: tuple[Numbers, Numbers],
+    rounds: Numbers,
+    result_size: Numbers,
+    bandwidth: float,
+) -> Numbers:
+    """Return nanoseconds beside what all tiles take: of sums of several CTAs or slices, and of what is stored apart."""
+    (m, n), slices, in_registers = extents, kernels.slices, kernels.in_registers
+    scattered = np.where(in_registers & kernels.swapped, SPLIT_SCATTERED, 1.0)
+    sums = kernels.rows * kernels.columns * SUM_BYTES
+    split = rounds * (np.where(in_registers, SPLIT_REALIGNED, SPLIT) + sums * SPLIT_BYTES * scattered)
+    again = m * n * (slices * SUM_BYTES + products.result_size) / (bandwidth * SUMMED_SHARE)
+    found = np.where(kernels.split > 1, split, kernels.by_sums * (rounds - 1) * BEGUN_ANEW)
+    found = found + np.where(slices > 1, SUMMED_LAUNCH + again, 0.0) + kernels.stream_k * shared_out.CLEARED
+    apart = products.matrices[2][:, None] * m * n * _sectors(products, kernels, result_size)
+    return np.asarray(found + apart / APART_SECTORS, np.float64)
 
 
 def _through_registers(kernels: KernelColumns, groups: Numbers) -> Numbers:
@@ -478,7 +496,9 @@ def _read(
     of_b = np.where(groups > 0, np.minimum(of_b, m), of_b)  # as many groups have rows at most
     extents, different = (np.where(swapped, n, m), np.where(swapped, m, n)), (of_a, of_b)
     found: Any = 0.0
-    for side, many in enumerate(kernels.waves(extents, along, at_once)):
+    rounds = along[0] * along[1] / at_once
+    for side, of_waves in enumerate(kernels.waves(extents, along, at_once)):
+        many = shared_out.read_by_all(kernels, of_waves, extents[side] * along[1 - side], rounds)
         whole = extents[side] * k * products.size
         lost = 1 / (1 + (KEPT_SHARE * cache / whole) ** 2)  # what L2 does not keep is read for each wave
         again = np.where(groups > 0, 0.0, np.maximum(0.0, many * k * products.size - whole) * lost)

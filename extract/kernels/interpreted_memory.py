@@ -115,6 +115,8 @@ class Launched:
         )
         self.tiles = self.scheduler.tiles
         self.clusters = clusters if clusters and kernel.store != "sums" else self.tiles
+        self.scheduler = replace(self.scheduler, clusters=self.clusters)
+        self.given: dict[tuple[int, int, int], Numbers] = {}  # by place, rank and consumer, by stream-K
         self.along_rows, self.pitch = result_lies(gemm, kernel)
         self.step = result_step(gemm, kernel)
         self.c_begin = stored(gemm, kernel).address // gemm.out_dtype.bytes  # elements
@@ -185,6 +187,8 @@ class Launched:
             raise LegalSatError(
                 f"{len(beside)} bytes beside C are written; {int((~self.written[places]).sum())} are not"
             )
+        if self.given:
+            raise LegalSatError(f"nobody adds sums of {len(self.given)} parts of tiles")
         found = decoded(self.c[places], self.result_type.name)
         if (added := added_of(self.gemm, kernel)) is not None:
             name = self.gemm.out_dtype.name

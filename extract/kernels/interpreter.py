@@ -206,7 +206,7 @@ class _Cluster:
     def tiles(self, warps: _Warps, op: k.Tiles) -> Running:
         step = self.launched.clusters
         first = self.number + (warps.number * step if op.turns > 1 else 0)
-        numbers = range(first, self.launched.tiles, op.turns * step)
+        numbers = range(first, self.launched.scheduler.end(self.number), op.turns * step)
         for number in numbers[:1] if op.once else numbers:
             warps.tile, warps.k_tile = warps.cta.tile(number), 0
             yield from self.body(warps, op.body)
@@ -240,6 +240,11 @@ class _Cluster:
     def if_late(self, warps: _Warps, op: k.IfLate) -> Running:
         assert warps.tile is not None
         if warps.tile.starts_late:
+            yield from self.body(warps, op.body)
+
+    def if_whole(self, warps: _Warps, op: k.IfWhole) -> Running:
+        assert warps.tile is not None
+        if (warps.tile.place < 0) == op.whole:
             yield from self.body(warps, op.body)
 
     def only(self, warps: _Warps, op: k.Only) -> Running:
@@ -379,6 +384,7 @@ ROWS: dict[type, Callable[[_Cluster, _Warps, Any], Running | None]] = {
     k.Phases: _Cluster.phases,
     k.Parts: _Cluster.parts,
     k.IfLate: _Cluster.if_late,
+    k.IfWhole: _Cluster.if_whole,
     k.Only: _Cluster.only,
     Loop: _Cluster.loop,
     k.LoadShare: _Cluster.load,

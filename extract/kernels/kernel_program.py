@@ -30,6 +30,7 @@ from legalsat.program.kernel import (
     FindGroups,
     FindRows,
     IfLate,
+    IfWhole,
     KernelOperation,
     KernelProgram,
     KernelRole,
@@ -80,6 +81,7 @@ from legalsat.program.pipeline import (
     WaitGroup,
     Write,
 )
+from legalsat.program.stream_k import AddGiven, GiveSums
 
 NARROW_COLUMNS = 64  # of a tile whose accumulators leave registers for the fragments of two stages of A
 LOADED, ALIGNED, MULTIPLIED, STORED = At("loaded"), At("aligned"), At("multiplied"), At("stored")
@@ -176,6 +178,7 @@ class _Program:
             batch=kernel.batch,
             loose=kernel.loose,
             sums=(SumsRing(IN_TENSOR_MEMORY, kernel.accumulators),) if kernel.issues else (),
+            stream_k=kernel.stream_k,
         )
 
     def sharing(self, operands: str) -> int:
@@ -333,6 +336,9 @@ class _Program:
         hand = Registers(kernel.registers[0], more=True)
         drain: Body = (WaitGroup("bulk", 0, read=True),) if kernel.by_boxes else ()
         tile = (*self.mainloop(), *self.epilogue())
+        if kernel.stream_k:
+            whole = IfWhole((AddGiven(SUMS), *self.epilogue()))
+            tile = (*self.mainloop(), IfWhole((GiveSums(SUMS),), whole=False), whole)
         if kernel.ping_pong:
             # Each turn is of one consumer, which goes on in the ring where the other one got to.
             mine = Sync("turn {i}", cursor="multiplied")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, WRAPS
+from legalsat.extract.kernels.shares import Part, Shares
 from legalsat.logic import round_up
 from legalsat.plans.product_kernel import LINES_ALIKE, WIDE_BOX, ProductKernel
 from legalsat.targets import GRANULE_BYTES
@@ -19,7 +20,8 @@ class Tile:
     """A tile of C of a CTA, as the scheduler of the kernel says it; `a_m` is its first row in A, of any slice of k.
 
     `member` says of which one of a batch it is, along each axis, or of which group, whose rows, or whose k from
-    `begin` on, end at `end`. `lines` is the phase of k that is loaded, where sums slide.
+    `begin` on, end at `end`. `lines` is the phase of k that is loaded, where sums slide. By stream-K the sums are given
+    away by a `place`, which is -1 else, and what others give by the places that it `adds` is added.
     """
 
     m: int
@@ -34,6 +36,8 @@ class Tile:
     end: int = 0
     begin: int = 0
     lines: int = 0
+    place: int = -1
+    adds: tuple[int, ...] = ()
 
     @property
     def starts_late(self) -> bool:
@@ -79,6 +83,8 @@ class TileScheduler:
         rows: that there are, columns or k where groups cut these, and ends: where groups end, as the device is told.
         b_address, b_pitch: of B, in bytes.
         steps: from member to member along each axis, of A and of B, in bytes. lines: of one of them.
+        clusters: that are launched, among which stream-K shares k-tiles out; a cluster's n-th tile has n times as many
+            added to its own number.
     """
 
     kernel: ProductKernel
@@ -98,6 +104,23 @@ class TileScheduler:
     b_pitch: int = GRANULE_BYTES
     steps: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     lines: tuple[int, int] = (1, 1)
+    clusters: int = 0
+
+    @cached_property
+    def shared_out(self) -> list[list[Part]]:
+        """What each cluster has of tiles, by stream-K."""
+        shares = Shares(self.clusters, self.tiles, self.shared_k_tiles)
+        return [shares.parts(cluster) for cluster in range(self.clusters)]
+
+    @property
+    def shared_k_tiles(self) -> int:
+        """K-tiles of a tile that stream-K shares out: as many as any has, wherever its rows start in a granule."""
+        late = GRANULE_BYTES // self.size - 1 if self.kernel.realign == "tiles" else 0
+        return int(self.kernel.k_tiles(self.k + late))
+
+    def end(self, cluster: int) -> int:
+        """Return the number behind those of a cluster's tiles, which are as many apart as there are clusters."""
+        return len(self.shared_out[cluster]) * self.clusters if self.kernel.stream_k else self.tiles
 
     @cached_property
     def groups(self) -> list[tuple[int, int]]:
@@ -162,6 +185,11 @@ class TileScheduler:
     def tile(self, number: int, rank: int) -> Tile:
         """Return a CTA's tile of a number: neighbours in time are along m, in strips, so that they share operands."""
         kernel, (rank_m, rank_n) = self.kernel, self.place(rank)
+        some = None
+        if kernel.stream_k:
+            turn, cluster = divmod(number, self.clusters)
+            some = self.shared_out[cluster][turn]
+            number = some.tile
         tiles_m, tiles_n, end, member, first = self.tiles_m, self.tiles_n, 0, list[int](), [0, 0]
         if kernel.ragged == "m":
             group = bisect_right([tile * self.beside for _, tile in self.groups], number) - 1
@@ -197,13 +225,17 @@ class TileScheduler:
         count, left = divmod(every, parts)
         first_k = count * part + min(part, left)
         k_tiles = count + (part < left)
+        if some is not None:
+            first_k = some.first
+            k_tiles = min(some.end, every) - first_k
         steps = len(kernel.b.offsets[0])
         step = depth // steps
         last = -(-(elements - (every - 1) * depth) // step) if first_k + k_tiles == every else steps
         m, a_m = (first[0] + (along * kernel.cluster[0] + rank_m) * kernel.tile[0] for along in (along_m, of_a))
         n = first[1] + (along_n * kernel.cluster[1] + rank_n) * kernel.step
         lines = self.phase(0, tuple(member)) if kernel.slides else 0
-        return Tile(m, a_m, n, phase, shift, k_tiles, first_k, last, tuple(member), end, lines=lines)
+        whole = Tile(m, a_m, n, phase, shift, k_tiles, first_k, last, tuple(member), end, lines=lines)
+        return whole if some is None else replace(whole, place=some.place, adds=some.adds)
 
     def _cut(self, member: list[int], along: tuple[int, int], rank: int) -> Tile:
         """Return a tile of a group along k, which has as many k-tiles as a kernel needs though they be empty."""

@@ -23,6 +23,7 @@ from legalsat.units.sites import ProductTypes
 MOST_STAGES = 16
 MOST_TURNS = 33  # where a phase of k may have each eighth: those of a tile that is stored meanwhile, and one more
 NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
+LEAST_SHARED_TURNS = 32  # k-tiles of tiles that stream-K cuts: what shorter ones spare, giving sums away takes
 MOST_SLICED_TILES, LEAST_SLICED_TURNS = 264, 16  # likewise; shorter slices lose more than they win
 LEAST_GROUPS = 64  # that a text has room for; more come in powers of two
 MOST_GRANULES = 2**31  # coordinates are signed (FACTS TM-27)
@@ -72,6 +73,7 @@ class ProductClass:
         by_rows: whether sums are multiplied by scales of their rows and columns.
         far: whether some granule of A or B has no number below 2^31, so that no coordinate names it; or a group along k
             may have more lines than a map that wraps.
+        long: whether there are so many k-tiles that clusters may share those of a tile out.
     """
 
     dtype: DType
@@ -92,6 +94,7 @@ class ProductClass:
     ragged: Ragged = ""
     by_rows: bool = False
     far: bool = False
+    long: bool = False
 
 
 def types_of(gemm: Gemm) -> ProductTypes:
@@ -148,6 +151,7 @@ def class_of(gemm: Gemm, target: Target) -> ProductClass | None:
         gemm.scaled == "rows",
         any(_granules(matrices[name], members, name) >= MOST_GRANULES for name in "AB")
         or (members.ragged == "k" and gemm.k > WRAPS),
+        turns >= LEAST_SHARED_TURNS and not members.extents,
     )
 
 

@@ -27,6 +27,7 @@ class Cut:
     split: int = 1
     slices: int = 1
     blocks: int = 1
+    stream_k: bool = False
 
     @property
     def alone(self) -> bool:
@@ -45,6 +46,7 @@ class Cut:
             self.split,
             self.slices,
             self.blocks,
+            int(self.stream_k),
         )
 
 
@@ -153,6 +155,21 @@ TENSOR_SLICED_CUTS = tuple(
 TENSOR_STORES = frozenset({"tma", "rows", "elements"})  # ways out of C of which each warp has parts of its own
 
 
+@lru_cache
+def _with_stream_k(cuts: tuple[Cut, ...]) -> tuple[Cut, ...]:
+    """Return cuts, and behind them what stream-K makes of those whose tiles are large, as it has no need of others.
+
+    Of small ones what is given away takes longer than it spares; consumers do not take turns, and clusters of more than
+    two took longer (162 kernels of 27 products, an H200).
+    """
+    large = (
+        one
+        for one in cuts
+        if one.rows > 64 and one.columns >= 128 and one.columns % 16 == 0 and one.cluster in PAIRS and not one.ping_pong
+    )
+    return (*cuts, *(replace(one, stream_k=True) for one in large))
+
+
 def cuts_of(form: Form, one: ProductClass, unit: str = "wgmma") -> tuple[Cut, ...]:
     """Return the cuts that are open to a form on a matrix unit."""
     if unit == "tcgen05":
@@ -227,7 +244,8 @@ def _single_cuts(form: Form, one: ProductClass) -> tuple[Cut, ...]:
         return (*LAPPED_CUTS, *(HALF_CUTS if form.realign == "none" else ())) if suits else ()
     if form.store != "sums":
         usual = ALIGNED_CUTS if any(form.aligned) else SLID_CUTS if form.realign == "sums" else PLAIN_CUTS
-        return {"registers": REALIGNED_CUTS, "woven": WOVEN_CUTS}.get(form.realign, usual)
+        found = {"registers": REALIGNED_CUTS, "woven": WOVEN_CUTS}.get(form.realign, usual)
+        return _with_stream_k(found) if one.long and form.realign != "sums" and not any(form.aligned) else found
     return _cuts_by_sums(form, one)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
-from legalsat.extract.cost.kernel_cost import SUM_BYTES, Products, kernel_times, least_times
+from legalsat.extract.cost.kernel_cost import Products, kernel_times, least_times
 from legalsat.extract.cost.matrices import LINE
 from legalsat.extract.kernels.for_extents import for_any_extents, for_extents, is_for_some_extents, ordered
 from legalsat.extract.kernels.product_class import ProductClass, class_of, refusals_of
@@ -25,7 +25,7 @@ from legalsat.extract.kernels.product_forms import Facts, Form, forms_of, steps_
 from legalsat.extract.kernels.product_maps import result_map, source_maps
 from legalsat.extract.kernels.product_numbers import SLICE_TURNS, SLID_TURNS, Table, table_of
 from legalsat.operators.gemm import Gemm
-from legalsat.plans.product_kernel import LINES_ALIKE, ProductKernel
+from legalsat.plans.product_kernel import LINES_ALIKE, SUM_BYTES, ProductKernel
 from legalsat.recent import Recent
 from legalsat.rules import COPY_RULES
 from legalsat.targets import MIB, Target
@@ -247,7 +247,7 @@ def table_with(one: ProductClass, passes: tuple[bool, bool], target: Target) -> 
 
 def _legal_in(one: ProductClass, member: Gemm, kernel: ProductKernel, target: Target) -> bool:
     """Return whether a kernel's maps are legal for products of a class, of which `member` is one; not by extents."""
-    key = (replace(one, m=0, n=0, turns=0, much=False, few=False), kernel, target)
+    key = (replace(one, m=0, n=0, turns=0, much=False, few=False, long=False), kernel, target)
     return _LEGAL.answer(key, lambda: _legal(member, kernel, target))
 
 

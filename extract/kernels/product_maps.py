@@ -15,7 +15,7 @@ from legalsat.extract.cost.cost import NOMINAL
 from legalsat.logic import ceil_div, round_up
 from legalsat.operators.gemm import Gemm, matrix_of, sums_of
 from legalsat.options import L2Promotion, SwizzleName
-from legalsat.plans.product_kernel import BLOCK_ROWS, LINES_ALIKE, WARPS, Lines, ProductKernel
+from legalsat.plans.product_kernel import BLOCK_ROWS, LEAST_SHARE, LINES_ALIKE, WARPS, Lines, ProductKernel
 from legalsat.targets import GRANULE_BYTES, Target
 from legalsat.tensor import Tensor, plain, row_major
 from legalsat.units.matrix_descriptor import MatrixOperand
@@ -384,6 +384,8 @@ def maps_of(gemm: Gemm, kernel: ProductKernel) -> dict[str, list[Placed]]:
 def grid_of(gemm: Gemm, kernel: ProductKernel, target: Target) -> Any:
     """Return how many blocks are launched: as many clusters as fit at once, or one for each of its tiles."""
     clusters = most_clusters(gemm, kernel)
+    if kernel.stream_k:  # whose clusters share a tile, the more of them the more k-tiles it has
+        clusters *= kernel.k_tiles(gemm.k) // LEAST_SHARE
     if kernel.store != "sums":  # whose blocks compute one tile each
         # One more than fit at once would begin its share when the others are done with theirs.
         at_once = (target.device or NOMINAL).clusters_at_once(kernel.cluster_blocks)

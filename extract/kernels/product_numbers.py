@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from legalsat.analyses.matrix_layout import matrix_operand, tile_layout
 from legalsat.extract.cost.cost import SECTOR_BYTES
 from legalsat.extract.cost.kernel_columns import KernelColumns, Numbers
-from legalsat.extract.cost.kernel_cost import SUM_BYTES
 from legalsat.extract.kernels.for_extents import GROUP
 from legalsat.extract.kernels.product_class import MOST_STAGES, ProductClass
 from legalsat.extract.kernels.product_cuts import cuts_of, realigned
@@ -46,6 +45,7 @@ from legalsat.plans.product_kernel import (
     ISSUED_ROWS,
     LEAST_BOX,
     SLID,
+    SUM_BYTES,
     THROUGH_REGISTERS,
     WARPS,
     WIDE_BOX,
@@ -148,6 +148,7 @@ class Table:
             clipped=form.clipped,
             lap=int(columns.lap[row]),
             accumulators=accumulators,
+            stream_k=bool(columns.stream_k[row]),
         )
 
 
@@ -184,6 +185,7 @@ class Asked(NamedTuple):
     split: Numbers
     slices: Numbers
     blocks: Numbers
+    stream_k: Numbers
 
     @property
     def summed(self) -> Numbers:
@@ -290,6 +292,7 @@ def _columns(asked: Asked, solved: Solved, one: ProductClass) -> KernelColumns:
         clipped=asked.clipped > 0,
         lap=asked.lapped * (SECTOR_BYTES // _result_bytes(asked, one)),
         woven=asked.woven > 0,
+        stream_k=asked.stream_k > 0,
     )
 
 
@@ -336,6 +339,7 @@ def _solved(asked: Asked, one: ProductClass, target: Target) -> Solved:
         grouped=one.ragged == "m",
         clipped=asked.clipped,
         scaled=one.by_rows,
+        stream_k=asked.stream_k,
     )
     accumulators, consumers, producer = _on_unit(asked, work, result_size, target)
     # Of lines that are aligned a cluster shares out boxes of their own, and of those across k parts along k.
@@ -377,7 +381,7 @@ def _solved(asked: Asked, one: ProductClass, target: Target) -> Solved:
     more = (asked.boxed + asked.turned > 0) & (stages < np.minimum(provable, FEW_STAGES)) & fewer
 
     kept = of_consumers(work, result_size, overlapped=True) + SPREAD <= consumers
-    busy = asked.ping_pong + asked.sums + asked.registers + asked.woven + accumulators
+    busy = asked.stream_k + asked.ping_pong + asked.sums + asked.registers + asked.woven + accumulators
     overlapped = kept * (busy == 0) * _overlapped(turns, asked.slid > 0)
     of_row = (loaded, phases, accumulators, consumers, producer, overlapped)
     return Solved(*of_row, fits, stages, least, more, stage, output, groups)

@@ -77,6 +77,8 @@ class Beside:
             are those of both clusters' axes. weights: more, where each group's do.
         lines: at least, for lines along k that are aligned, of which each has a map. operands: more for both operands'.
         spans: more for lines across k. anywhere: more for lines of members that begin anywhere.
+        shared_out: more of a producer by stream-K: where the share begins and ends. given: beside sums that are given
+            away, or added to: addresses, the share, and what is read at once.
     """
 
     accumulator: int = 24
@@ -114,6 +116,8 @@ class Beside:
     operands: int = 23
     spans: int = 8
     anywhere: int = 24
+    shared_out: int = 26
+    given: int = 44
 
 
 BESIDE = Beside()
@@ -135,7 +139,8 @@ class Work:
         lines: operands whose lines along k are aligned in shared memory. spans: likewise, across k.
         loose: whether members of what is aligned, or realigned in registers, begin anywhere in a granule.
         batch: whether there are members of a batch. grouped: whether there are groups of rows.
-        clipped: whether others' k are cleared. scaled: whether rows and columns of C are.
+        clipped: whether others' k are cleared. scaled: whether rows and columns of C are. stream_k: whether clusters
+            have as many k-tiles each.
     """
 
     blocks: Any
@@ -160,6 +165,7 @@ class Work:
     grouped: Any
     clipped: Any
     scaled: Any
+    stream_k: Any
 
     @staticmethod
     def of(kernel: ProductKernel, *, scaled: bool = False) -> Work:
@@ -188,6 +194,7 @@ class Work:
             grouped=kernel.ragged == "m",
             clipped=kernel.clipped,
             scaled=scaled,
+            stream_k=kernel.stream_k,
         )
 
 
@@ -309,7 +316,8 @@ def of_consumers(work: Work, result_bytes: Any, overlapped: Any, beside: Beside 
     apart = np.where(starts, beside.apart, beside.sliding * work.slides * work.loose)
     apart = np.where(work.woven, beside.stored, apart) + beside.wide_rows * (np.asarray(work.woven) > 1) * work.rows
     stored = (by_threads + starts + apart) * np.logical_not(overlapped)
-    most = np.maximum(sums + np.maximum(mainloop, np.where(by_threads, stored, 0)), reduced)
+    given = beside.given * np.asarray(work.stream_k)
+    most = np.maximum(sums + np.maximum(np.maximum(mainloop, given), np.where(by_threads, stored, 0)), reduced)
     return np.asarray(most + np.minimum(beside.scales, work.columns // 4) * work.scaled)
 
 
@@ -322,6 +330,7 @@ def of_producer(work: Work, beside: Beside = BESIDE) -> Numbers:
     many = many + beside.across * (along_n & ~along_m & (work.slides == 0)) * work.lies_across
     shares = np.where(ranked | (work.clipped > 0), beside.shares, 0)
     shares = shares + beside.both * (along_m & along_n & np.logical_not((work.starts > 0) & (work.loose > 0)))
+    shares = shares + beside.shared_out * np.asarray(work.stream_k)
     found = beside.producer + shares + beside.batch * work.batch + beside.cleared * work.clipped + ranked * many
     lines = np.maximum(found, beside.lines) + beside.operands * (work.lines > 1)
     aligned = np.where(work.lines, lines, found + beside.spans * work.spans)

@@ -34,6 +34,7 @@ from legalsat.program.pipeline import (
 )
 
 TILES, PAIRS, ODD = Trips("tiles"), Trips("tiles of each consumer"), Trips("last tile")
+GIVEN, OF_GIVEN = Trips("tile that another CTA stores", most=1), " of the tile that another CTA stores"
 OF_PAIR, OF_LAST = ("", " of the second tile"), " of the last tile"  # tiles of consumers that take turns
 LATER = " of later phases"  # k-tiles
 
@@ -140,6 +141,9 @@ class _Unfolding:
     def _(self, op: k.Tiles) -> Iterator[Operation]:
         if op.once:
             yield from self.body(op.body)
+        elif self.program.stream_k:
+            yield Guard(GIVEN, self.of_tile(OF_GIVEN, op.body))
+            yield Loop(TILES, self.of_tile(OF_PAIR[0], op.body))
         elif not self.ping_pong:
             yield Loop(TILES, self.body(op.body))
         elif op.turns > 1:
@@ -170,6 +174,11 @@ class _Unfolding:
     @each.register
     def _(self, op: k.IfLate) -> Iterator[Operation]:
         yield Guard(Trips(f"rows that start late{self.tile}"), self.body(op.body))
+
+    @each.register
+    def _(self, op: k.IfWhole) -> Iterator[Operation]:
+        if op.whole == (self.tile != OF_GIVEN):
+            yield from self.body(op.body)
 
     @each.register
     def _(self, op: k.Only) -> Iterator[Operation]:

@@ -221,9 +221,9 @@ def _choices(gemm: Gemm, samples: list[Values], target: Target, refusal: Refusal
 
 
 def _taken(gemm: Gemm, bound: Gemm, target: Target) -> Iterator[tuple[float, ProductKernel]]:
-    """Yield kernels that lay no operand out anew whose extents are open, align none, and take k as it is."""
+    """Yield kernels that lay no operand out anew whose extents are open, align none, and cut no k."""
     for time, kernel in each_kernel(bound, target):
-        if kernel.slices == 1 and not any(kernel.aligned) and not open_relayouts(gemm, kernel):
+        if kernel.slices == 1 and not kernel.stream_k and not any(kernel.aligned) and not open_relayouts(gemm, kernel):
             yield time, kernel
 
 

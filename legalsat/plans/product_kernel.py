@@ -36,6 +36,8 @@ SLID = 8  # columns of sums beyond a tile's: lines begin less than a granule ear
 LINES_ALIKE = 8  # lines after which starts lie alike, of an operand that is aligned in shared memory
 SPAN_BYTES, GRANULE = 128, 16  # of a line that a stage holds; bytes of a granule
 WOVEN_BESIDE = 64  # bytes of a line that is woven, beside its spans: so far apart two lanes read two lines of a phase
+SUM_BYTES = 4  # of an element of what is summed up
+LEAST_SHARE = 4  # k-tiles of a part of a tile by stream-K: what a shorter one spares, giving it away takes
 MOST_SPANS = 3  # side by side in a box, which has 256 elements at most (TM-09)
 ISSUER_REGISTERS = 40  # a thread of the warpgroup that issues multiplications
 ALIGNER_REGISTERS = 88  # a thread of the warpgroup that aligns: a line's granules, and where they go
@@ -156,6 +158,8 @@ class ProductKernel:
         lap: columns that a tile computes as the next one along n does, as many as a sector has.
         accumulators: of tiles in tensor memory, in turns: a warpgroup of its own has tcgen05 multiply, and consumers
             fetch what it summed. 0 where consumers multiply by wgmma, and keep accumulators in registers.
+        stream_k: whether clusters have as many k-tiles each, of tiles that are cut where their shares end: one gives
+            its sums to the next, by memory of their own.
     """
 
     swapped: bool
@@ -189,6 +193,7 @@ class ProductKernel:
     lap: int = 0
     accumulators: int = 0
     means: tuple[str, ...] = ("granules",)
+    stream_k: bool = False
 
     @property
     def cuts(self) -> str:
@@ -270,7 +275,7 @@ class ProductKernel:
     @property
     def least_k_tiles(self) -> int:
         """K-tiles that a product, or a phase of one, needs: for slices, blocks that split k, an overlapped epilogue."""
-        return max(self.split, self.slices * self.fewest_k_tiles)
+        return max(self.split, self.slices * self.fewest_k_tiles, 2 * LEAST_SHARE * self.stream_k)
 
     @property
     def slides(self) -> int:
@@ -386,6 +391,8 @@ class ProductKernel:
             words.append(f"k split {self.split} ways")
         if self.slices > 1:
             words.append(f"k in {self.slices} slices")
+        if self.stream_k:
+            words.append("stream-K")
         if self.ping_pong:
             words.append("ping-pong")
         if self.blocks > 1:

@@ -69,6 +69,14 @@ class IfLate:
 
 
 @dataclass(frozen=True, slots=True)
+class IfWhole:
+    """Run the body if the CTA stores the tile, with all sums; or, unless `whole`, if another one does."""
+
+    body: tuple[KernelOperation, ...]
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Only:
     """Run the body in one consumer alone."""
 
@@ -301,6 +309,7 @@ KernelOperation: TypeAlias = (
     | KTiles
     | Phases
     | IfLate
+    | IfWhole
     | Only
     | Parts
     | LoadShare
@@ -351,6 +360,7 @@ class KernelProgram:
         batch: axes of the batch whose members' tiles the scheduler gives.
         loose: whether members of A, and of B, begin anywhere, so that loads and `AlignLines` look where a tile's does.
         sums: accumulators in tensor memory; where there are none each consumer has one in registers.
+        stream_k: whether the first of a CTA's tiles may be one that another CTA stores.
     """
 
     barriers: tuple[BarrierRing, ...]
@@ -363,6 +373,7 @@ class KernelProgram:
     batch: int = 0
     loose: tuple[bool, bool] = (False, False)
     sums: tuple[SumsRing, ...] = ()
+    stream_k: bool = False
 
     @property
     def ctas(self) -> int:
@@ -383,7 +394,7 @@ class KernelProgram:
         return [m + i * along_m for i in range(along_n)], [i + n * along_m for i in range(along_m)]
 
 
-NESTS = (Tiles, KTiles, Phases, IfLate, Only, Parts, Loop, Guard)
+NESTS = (Tiles, KTiles, Phases, IfLate, IfWhole, Only, Parts, Loop, Guard)
 
 
 def every(body: Body) -> Iterator[KernelOperation]:

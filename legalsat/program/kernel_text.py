@@ -16,6 +16,7 @@ from legalsat.program.kernel import (
     FindGroups,
     FindRows,
     IfLate,
+    IfWhole,
     KernelOperation,
     KernelProgram,
     KTiles,
@@ -85,6 +86,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     ),
     Phases: lambda op: f"for each phase of k but the first of {op.count}:",
     IfLate: lambda op: "if rows of A start late in their granules:",
+    IfWhole: lambda op: f"if {'this' if op.whole else 'another'} CTA stores the tile:",
     Only: lambda op: f"if i is {op.consumer}:",
     Parts: _parts,
     LoadShare: lambda op: (
