@@ -25,7 +25,7 @@ from legalsat.extract.kernels.product_maps import (
 )
 from legalsat.extract.kernels.slices import WORKSPACE, Added, added_of
 from legalsat.extract.moved.relayouts import relayouts_of
-from legalsat.operators.gemm import SCALES, Gemm, sums_of
+from legalsat.operators.gemm import SCALES, Gemm
 from legalsat.plans.product_kernel import WARPS, ProductKernel
 from legalsat.program.early import begins_early
 from legalsat.program.leaves import THREADS
@@ -100,7 +100,7 @@ def launched(  # noqa: PLR0917 - a kernel, and what a backend adds to it
             Operand("c", needed(gemm.c, GRANULE_BYTES if c_by_map else gemm.c.dtype.bytes)),
         ),
         recipes=(launch, *([_behind(added, _idle(launch, target))] if added else [])),
-        workspaces=(*((Workspace(WORKSPACE, added.bytes),) if added else ()), *_given(gemm, kernel, launch)),
+        workspaces=(*((Workspace(WORKSPACE, added.bytes),) if added else ()), *_given(kernel, launch)),
         signature=signature,
         builder=builder,
     )
@@ -178,14 +178,12 @@ def _recipe(gemm: Gemm, kernel: ProductKernel, target: Target) -> Recipe:
     )
 
 
-def _given(gemm: Gemm, kernel: ProductKernel, launch: Recipe) -> tuple[Workspace, ...]:
+def _given(kernel: ProductKernel, launch: Recipe) -> tuple[Workspace, ...]:
     """Return the memory through which clusters give sums by stream-K, and what says that they are there."""
     if not kernel.stream_k:
         return ()
-    sums, warps = kernel.tile[0] * kernel.summed, kernel.warpgroups * WARPS
-    of_cta = sums * sums_of(gemm.dtype).bytes, warps * FLAG_BYTES
-    ctas = launch.grid[0]
-    return Workspace(GIVEN, ctas * of_cta[0]), Workspace(FLAGS, ctas * of_cta[1], zeroed=True)
+    ctas, flags = launch.grid[0], kernel.warpgroups * WARPS * FLAG_BYTES
+    return Workspace(GIVEN, ctas * kernel.given_bytes), Workspace(FLAGS, ctas * flags, zeroed=True)
 
 
 def _hints(gemm: Gemm, kernel: ProductKernel) -> tuple[int, int]:

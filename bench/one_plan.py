@@ -2,7 +2,8 @@
 
     python -m bench.one_plan [COUNT] [SEED] [--processes N] [--seconds S] [--whole S] [--out FOLDER]
 
-Needs no GPU; 200 random products, movements and launches each when COUNT is left out.
+Needs no GPU; 200 random products, movements and launches each when COUNT is left out. Every tenth product is one of
+long k whose tiles are cut where clusters' shares of it end (stream-K).
 
 Of each product the plan, the text that it prints, the launch that it makes and the program that is proven are read
 separately and compared field by field: tile, stages, cluster, split, consumers, registers, grid, shared memory,
@@ -36,16 +37,17 @@ from bench.search import programs
 from legalsat.backends import program
 from legalsat.extract.kernels.product_maps import source_maps
 from legalsat.extract.moved.relayouts import nanoseconds_of
-from legalsat.plans.product_kernel import ALIGNER_REGISTERS, ProductKernel
+from legalsat.plans.product_kernel import ALIGNER_REGISTERS, LEAST_SHARE, SUM_BYTES, WARPS, ProductKernel
 from legalsat.program.pipeline import Expect, Load, Multiply, Registers, walk
-from legalsat.runtime.program import MapsArgument, NumberArgument, Program
+from legalsat.runtime.program import AddressArgument, MapsArgument, NumberArgument, Program
 from legalsat.tensor import plain
-from legalsat.view.show import duration
+from legalsat.view.show import byte_count, duration
 
 TARGET, COUNT, SEED = "h200", 200, 7
 MOVEMENTS, PRODUCTS, LAUNCHES = "movements", "products", "launches"
 Compared = tuple[str, Any, Any]
 Piece = tuple[str, int, int]  # kind, seed and number
+SHARED_OUT, MOST_DRAWN = 10, 200  # every so manieth product is by stream-K, which few of long k are: so many are drawn
 
 
 def drawn(r: random.Random) -> ls.Gemm:
@@ -69,6 +71,28 @@ def drawn(r: random.Random) -> ls.Gemm:
         c = ls.Tensor((m, n), product.out_dtype, r.choice(((step * n, step), (step, step * m))))
         product = ls.Gemm(m, n, k, dtype, out_dtype=out, a=a, b=b, c=c, constant_b=constant)
     return product
+
+
+def long(r: random.Random) -> ls.Gemm:
+    """Return a product of long k, of so few tiles that processors may idle in the last round of large ones."""
+    m, n, k = r.randint(200, 3000), r.randint(1000, 9000), r.randint(4096, 17000)
+    if r.random() < 0.5:
+        m, n, k = (8 * (extent // 8) for extent in (m, n, k))
+    dtype = r.choice(("bf16", "bf16", "fp16", "e4m3"))
+    b = ls.Tensor((n, k), dtype, r.choice(((k, 1), (1, n))))
+    return ls.Gemm(m, n, k, dtype, b=b)
+
+
+def planned(r: random.Random, *, shared_out: bool) -> ls.GemmPlan:
+    """Return the plan of a random product; or of the first of long k whose k-tiles are shared out."""
+    if not shared_out:
+        return ls.synthesize(drawn(r), TARGET)
+    for _ in range(MOST_DRAWN):
+        plan = ls.synthesize(long(r), TARGET)
+        assert plan.kernel is not None
+        if plan.kernel.stream_k:
+            return plan
+    raise ls.LegalSatError(f"of {MOST_DRAWN} products none is planned by stream-K; draw others in `long`")
 
 
 def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
@@ -112,6 +136,7 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
         pitches = [one.value for one in launch.arguments if isinstance(one, NumberArgument) and one.type == "i64"]
         yield "steps of C, launch", sorted(asked.c.strides), sorted(pitches[1:3])  # behind the first operand's
     yield from compared_relayouts(plan, kernel, made)
+    yield from _shared_out(kernel, text, made)
 
     yield from _proven(plan, text, boxed, asked_for, given)
     yield from _told(plan)
@@ -158,7 +183,25 @@ def _told(plan: ls.GemmPlan) -> Iterator[Compared]:
     cost, said = plan.cost, str(plan)
     yield "time, print", True, f"time {duration(cost.nanoseconds)}" in re.sub(r" +", " ", said)
     yield "tile, print", True, " x ".join(map(str, plan.tile)) in said
+    given = program(plan).workspaces[0].bytes if plan.kernel is not None and plan.kernel.stream_k else 0
+    shown = re.findall(r"^ +stream-K +(\S+ \S+) +of", said, re.MULTILINE)
+    yield "sums given, print", [byte_count(given)] if given else [], shown
     yield "time, candidates", cost.nanoseconds, plan.candidates[0].cost.nanoseconds
+
+
+def _shared_out(kernel: ProductKernel, text: dict[str, int], made: Program) -> Iterator[Compared]:
+    """Yield whether k-tiles are shared out, and the memory through which sums are given, if they are."""
+    yield "stream-K, text", kernel.stream_k, "constexpr bool stream_k = true;" in made.text
+    if not kernel.stream_k:
+        return
+    launch = made.recipes[-1]
+    warps = text["warpgroups"] * WARPS
+    sums = text["tile_m"] * text["tile_n"] * SUM_BYTES
+    yield "least share, text", LEAST_SHARE, text["least"]
+    given = [(one.bytes, one.zeroed) for one in made.workspaces]
+    yield "sums given, launch", [(launch.grid[0] * sums, False), (launch.grid[0] * warps * 4, True)], given
+    named = [one.operand for one in launch.arguments if isinstance(one, AddressArgument)]
+    yield "sums given, arguments", [one.name for one in made.workspaces], named[-2:]
 
 
 def compared_relayouts(plan: ls.GemmPlan, kernel: ProductKernel, made: Program) -> Iterator[Compared]:
@@ -196,6 +239,7 @@ def of_product(plan: ls.GemmPlan) -> list[str]:
         f"realign {kernel.realign}",
         f"C by {kernel.store}",
         *(["behind relayouts"] if plan.before else []),
+        *(["stream-K"] if kernel.stream_k else []),
         "split" if kernel.split > 1 else "cluster" if kernel.cluster_blocks > 1 else "one CTA",
     ]
 
@@ -211,7 +255,7 @@ def of_launch(r: random.Random) -> tuple[Any, list[Compared]] | None:
     if r.random() < 0.3:
         plan = ls.synthesize(programs.drawn(r), r.choice(one_launch.TARGETS))
         return plan, list(one_launch.compared_program(plan))
-    made = one_launch.planned(r.choice((drawn, one_launch.members))(r), r)
+    made = one_launch.planned(r.choice((drawn, long, one_launch.members))(r), r)
     return None if made is None else (made, list(one_launch.compared(made)))
 
 
@@ -232,7 +276,7 @@ def judged(piece: Piece) -> dict[str, Any] | None:
         made, found = launched
         operator, classes = str(made.operator), [f"{type(made.operator).__name__} on {made.target}"]
     else:
-        plan = ls.synthesize(drawn(r), TARGET)
+        plan = planned(r, shared_out=number % SHARED_OUT == 0)
         found = list(compared(plan))
         operator, classes = str(plan.operator), of_product(plan)
     differ = [{"field": name, "plan": str(one), "other": str(other)} for name, one, other in found if one != other]

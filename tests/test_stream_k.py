@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lying import product_of
@@ -20,6 +21,7 @@ from bench.kernels.interpreted import drawn_numbers, exact
 from legalsat.backends import program
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.interpreter import Stuck, interpret
+from legalsat.extract.kernels.kernel_program import SUMS
 from legalsat.extract.kernels.product_kernels import each_kernel, is_kernel
 from legalsat.extract.kernels.shares import Shares
 from legalsat.plans.gemm_plan import GemmPlan
@@ -29,6 +31,7 @@ from legalsat.program.stream_k import AddGiven, GiveSums
 from legalsat.targets import target
 
 H200 = target("h200")
+
 LONG = ls.Gemm(1392, 4664, 16320, "bf16")  # 1.3 rounds of large tiles
 
 
@@ -144,9 +147,124 @@ def test_who_gives_nothing_or_adds_nothing_is_found(kind: type) -> None:
         interpret(plan, a, b, clusters=4, program=broken)
 
 
+class Elsewhere(GiveSums):
+    """Gives by the place of the cluster behind."""
+
+    def run(self, warps: Any) -> None:
+        cta = warps.cta
+        cta.launched.given[warps.tile.place + 1, cta.rank, warps.number] = cta.sums[warps.number].copy()
+
+
+class Hasty(AddGiven):
+    """Adds what is there, and waits for nothing."""
+
+    def run(self, warps: Any) -> Iterator[Any]:
+        cta = warps.cta
+        for place in warps.tile.adds:
+            cta.sums[warps.number] += cta.launched.given.get((place, cta.rank, warps.number), 0)
+        yield from ()
+
+
+class Nearest(AddGiven):
+    """Adds what the nearest cluster has given, and leaves the others' out."""
+
+    def run(self, warps: Any) -> Iterator[Any]:
+        warps.tile = replace(warps.tile, adds=warps.tile.adds[:1])
+        yield from super().run(warps)
+
+
+def having(body: Body, own: GiveSums | AddGiven) -> Body:
+    """Return operations with another one in place of that of the kind it is derived of."""
+    kind = type(own).__bases__[0]
+    kept = (replace(op, body=having(op.body, own)) if hasattr(op, "body") else op for op in body)  # type: ignore[type-var]
+    return tuple(own if type(op) is kind else op for op in kept)
+
+
+def of_one_consumer_alone() -> GemmPlan:
+    gemm = ls.Gemm(120, 264, 2112, "bf16")  # of three tiles
+    return GemmPlan(gemm, H200, next(k for k in shared_out(gemm) if k.cluster == (1, 1) and k.tile[:2] == (128, 128)))
+
+
+@pytest.mark.parametrize("own", [Elsewhere(SUMS), Hasty(SUMS), Nearest(SUMS)], ids=lambda own: type(own).__name__)
+def test_faults_of_who_gives_and_who_waits_are_found(own: GiveSums | AddGiven) -> None:
+    """With clusters that begin in any order: by some of them, if not by each."""
+    plan = of_one_consumer_alone()
+    consumer, *others = plan.program.roles
+    broken: KernelProgram = replace(plan.program, roles=(replace(consumer, body=having(consumer.body, own)), *others))
+    a, b = drawn_numbers(plan.operator, 1)
+    right = exact(plan.operator, a, b)
+
+    def told(program: KernelProgram, seed: int) -> bool:
+        try:
+            return bool((interpret(plan, a, b, clusters=8, seed=seed, program=program, together=True) != right).any())
+        except LegalSatError:
+            return True
+
+    assert not any(told(plan.program, seed) for seed in range(2))
+    assert any(told(broken, seed) for seed in range(2))
+
+
+def test_an_owner_that_is_launched_before_others_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kernel is stuck where a GPU has no room for those behind, though not where all run at once."""
+    plan = of_one_consumer_alone()
+    a, b = drawn_numbers(plan.operator, 1)
+    parts = Shares.parts
+    monkeypatch.setattr(Shares, "parts", lambda self, cluster: parts(self, self.clusters - 1 - cluster))
+    assert (interpret(plan, a, b, clusters=4, together=True) == exact(plan.operator, a, b)).all()
+    with pytest.raises(Stuck, match="consumer 0 of CTA 0"):
+        interpret(plan, a, b, clusters=4)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+@pytest.mark.parametrize("extents", [(128, 128), (192, 136), (256, 176)], ids=str)
+def test_the_text_gives_each_thread_memory_of_its_own(extents: tuple[int, int], tmp_path: Path) -> None:
+    """All places of all CTAs, warps and lanes lie apart, and fill what a launch has for them."""
+    kernel = replace(next(shared_out(LONG)), tile=(*extents, 64), warpgroups=extents[0] // 64, cluster=(1, 2))
+    clusters, atoms = 5, 1
+    text = (files("legalsat.backends.cute") / "stream_k.cuh").read_text(encoding="utf-8")
+    found = re.findall(r"^CUTLASS_DEVICE [^\n]*given_(?:sums|flag)\(.*?^\}", text, re.MULTILINE | re.DOTALL)
+    head = f"""#include <cstdint>
+#include <cstdio>
+#define CUTLASS_DEVICE
+struct uint4 {{ unsigned x, y, z, w; }};
+struct Sizes {{ unsigned long long sums; unsigned *given; }};
+struct Cta {{ Sizes sizes; int rank; }};
+namespace plan {{ constexpr int warpgroups = {kernel.warpgroups}, summed = {kernel.summed}; }}
+constexpr int cluster_ctas = 2, atoms = {atoms}, warpgroup_threads = 128, warp_lanes = 32;
+"""
+    main = f"""int main() {{
+    for (int place = 0; place < {clusters}; ++place) for (int rank = 0; rank < 2; ++rank)
+    for (int group = 0; group < plan::warpgroups; ++group) for (int warp = 0; warp < 4; ++warp) {{
+        Cta const cta{{{{0, nullptr}}, rank}};
+        printf("%llu", (unsigned long long)given_flag(cta, place, group, warp));
+        for (int lane = 0; lane < 32; ++lane) for (int four = 0; four < atoms * plan::summed / 8; ++four)
+            printf(" %llu", (unsigned long long)(given_sums(cta, place, group, warp, lane) + four * warpgroup_threads));
+        puts("");
+    }}
+}}
+"""
+    (tmp_path / "given.cpp").write_text(head + "\n".join(found) + "\n" + main, encoding="utf-8")
+    subprocess.run(["g++", "-o", tmp_path / "given", tmp_path / "given.cpp"], check=True)
+    said = subprocess.run([tmp_path / "given"], capture_output=True, text=True, check=True).stdout
+    lines = [[int(word) for word in line.split()] for line in said.splitlines()]
+    assert sorted(flag for flag, *_ in lines) == [4 * i for i in range(clusters * 2 * kernel.warpgroups * 4)]
+    places = sorted(place for _, *sums in lines for place in sums)
+    assert places == list(range(0, clusters * 2 * kernel.given_bytes, 16))
+
+
+def test_sums_are_released_and_acquired() -> None:
+    """What says that they are there is written behind them all, and read in front: else others add what was before."""
+    text = (files("legalsat.backends.cute") / "stream_k.cuh").read_text(encoding="utf-8")
+    give, add = (text.split(f"void {name}(")[1].split("\n}")[0] for name in ("give_sums", "add_given"))
+    written = [give.index(words) for words in ("*to = {", "__syncwarp()", "st.release.gpu.global.u32")]
+    read = [add.index(words) for words in ("ld.acquire.gpu.global.u32", "__all_sync", "= *from")]
+    assert written == sorted(written) and read == sorted(read)
+
+
 def test_a_plan_says_so_and_has_memory_for_what_is_given(tmp_path: Path) -> None:
     kernel = next(shared_out(LONG))
     plan = GemmPlan(LONG, H200, kernel)
+    assert re.search(r"stream-K +\d+\.\d+ MiB +of a workspace", str(plan))
     assert "stream-K" in str(kernel) and is_kernel(LONG, kernel, H200)
     assert any(isinstance(op, IfWhole) for op in every(plan.program.roles[0].body))
     made = program(plan, "cute")

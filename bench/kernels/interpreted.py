@@ -21,10 +21,13 @@ import numpy as np
 import legalsat as ls
 from bench.kernels.conformance import name_of
 from bench.machine import RESULTS
+from legalsat.dtypes import dtype as dtype_of
 from legalsat.errors import LegalSatError
 from legalsat.extract.kernels.encoded import decoded, encoded
 from legalsat.extract.kernels.interpreter import interpret
+from legalsat.extract.kernels.product_class import LEAST_SHARED_TURNS
 from legalsat.extract.kernels.product_kernels import product_kernels
+from legalsat.extract.kernels.product_maps import ROW_BYTES
 from legalsat.plans.gemm_plan import GemmPlan
 from legalsat.plans.product_kernel import ProductKernel
 from legalsat.targets import target
@@ -32,6 +35,8 @@ from legalsat.tensor import plain
 
 TARGET, PLANS, SEED = "h200", 500, 11
 RESULT = RESULTS / "interpreted.json"
+TOGETHER = 0.5  # of the plans, of which all clusters run at once
+SHARED_OUT = 0.15  # of the plans, by stream-K, which no others of so few tiles and so short k are
 
 
 def drawn_numbers(gemm: ls.Gemm, seed: int) -> tuple[Any, Any]:
@@ -72,6 +77,10 @@ def drawn_plan(r: random.Random) -> GemmPlan:
         m, n = (r.choice((r.randint(1, 40), 8 * r.randint(1, 40), r.randint(1, 300))) for _ in range(2))
         k = r.choice((r.randint(1, 200), 64 * r.randint(1, 12), r.randint(1, 900)))
         dtype = r.choice(("bf16", "bf16", "fp16", "e4m3", "fp32", "tf32", "i8", "u8"))
+        shared_out = r.random() < SHARED_OUT  # whose k-tiles clusters share out, which are many then
+        if shared_out:
+            turns = LEAST_SHARED_TURNS + r.randint(1, 9)
+            k = turns * ROW_BYTES // dtype_of(dtype).bytes - r.choice((0, 16, r.randint(1, 31)))
         out = r.choice((None, None, {"i8": "i8", "u8": "i8", "bf16": "e4m3", "fp16": "e5m2"}.get(dtype)))
         a, b = (
             ls.Tensor((rows, k), dtype, r.choice(((k + r.choice((0, 0, 1, 8)), 1), (1, rows + r.choice((0, 0, 1, 8))))))
@@ -79,6 +88,7 @@ def drawn_plan(r: random.Random) -> GemmPlan:
         )
         gemm = ls.Gemm(m, n, k, dtype, out_dtype=out, a=a, b=b)
         kernels = [one for _, one in product_kernels(gemm, target(TARGET)) if -(-k // one.tile[2]) >= one.least_k_tiles]
+        kernels = [one for one in kernels if one.stream_k == shared_out]
         if kernels:
             return GemmPlan(gemm, target(TARGET), r.choice(kernels))
 
@@ -93,10 +103,10 @@ def main(count: int = PLANS, seed: int = SEED) -> int:
         assert plan.kernel is not None
         kinds[name_of(plan.kernel)] += 1
         a, b = drawn_numbers(plan.operator, number)
+        clusters, together = r.randint(1, 8 if plan.kernel.stream_k else 3), r.random() < TOGETHER
         try:
-            off = int(
-                (interpret(plan, a, b, clusters=r.randint(1, 3), seed=number) != exact(plan.operator, a, b)).sum()
-            )
+            got = interpret(plan, a, b, clusters=clusters, seed=number, together=together)
+            off = int((got != exact(plan.operator, a, b)).sum())
             told = f"{off} elements wrong" if off else ""
         except LegalSatError as error:
             told = str(error)

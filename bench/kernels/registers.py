@@ -54,6 +54,8 @@ WITHIN = (1.2, 3.0)  # of the best predicted time: kernels beside the first
 LISTS = {"legal": (legal, 4), "narrow": (narrow, 1), "illegal": (illegal, 6)}  # of `bench.gpu.gemm`, and how many
 RANDOM = {"legal": ("bf16", False, 5), "narrow": ("e4m3", False, 3), "illegal": ("bf16", True, 14)}  # of `dense`
 RANDOM |= {"illegal and narrow": ("e4m3", True, 4)}
+SHARED_OUT = "stream-K"
+RANDOM |= {f"{SHARED_OUT}, illegal": ("bf16", True, 8), f"{SHARED_OUT}, legal": ("bf16", False, 4)}
 MEMBERS = {"bmm": 5, "drawn": 8, "grouped": 3, "odd": 4, "gradients": 2, "clipped": 4, "scaled": 2, "loose": 4}
 CLASSES = 30
 
@@ -105,6 +107,8 @@ def kernels(seed: int) -> Iterator[tuple[str, Gemm, ProductKernel]]:
         every = each_kernel(gemm, GPU)
         if kind == "loose":
             every = (one for one in every if any(one[1].loose))
+        if kind.startswith(SHARED_OUT):
+            every = (one for one in every if one[1].stream_k)
         listed = list(islice(every, MOST_LISTED))
         for n, share in enumerate((1.0, *WITHIN)):
             near = [kernel for ns, kernel in listed[n:] if ns <= share * listed[0][0]]

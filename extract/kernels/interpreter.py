@@ -64,6 +64,7 @@ def interpret(
     clusters: int = 0,
     seed: int = 0,
     program: KernelProgram | None = None,
+    together: bool = False,
 ) -> Any:
     """Return C = A B^T as a plan's kernel computes it: float64, shape (m, n), each element as C's type holds it.
 
@@ -78,6 +79,8 @@ def interpret(
         clusters: that are launched, each of which takes its tiles in turn; as many as there are tiles when left out.
         seed: of the order in which roles go on, and memory changes.
         program: to run in place of the kernel's own.
+        together: whether clusters begin in any order, and one that waits for another goes on later, as on a GPU that
+            has room for all; one runs behind the other else, so that none may wait for those of higher numbers.
 
     Raises:
         Stuck: a role waits for what never comes.
@@ -89,8 +92,19 @@ def interpret(
     assert plan.kernel is not None
     launched = Launched(plan.operator, plan.kernel, a, b, clusters, ends=tuple(map(int, ends)), scales=tuple(scales))
     drawn = random.Random(seed)
-    for number in range(launched.clusters):
-        _Cluster(launched, program or own, number, drawn).run()
+    numbers = drawn.sample(range(launched.clusters), launched.clusters) if together else range(launched.clusters)
+    waiting = list[_Cluster]()
+    for number in numbers:
+        cluster = _Cluster(launched, program or own, number, drawn)
+        if not cluster.run():
+            waiting.append(cluster)
+            if not together:
+                break
+    while waiting:
+        left = [cluster for cluster in waiting if not cluster.run()]
+        if len(left) == len(waiting):
+            raise Stuck(f"{', '.join(left[0].left)} wait for what never comes; see what should arrive")
+        waiting = left
     return launched.result()
 
 
@@ -164,15 +178,18 @@ class _Cluster:
         self.meetings: dict[tuple[int, str], _Meeting] = {}
         self.landing: list[Callable[[], None]] = []  # loads under way
         self.warps = [_Warps(cta, role, i) for cta in self.ctas for role in program.roles for i in range(role.count)]
+        self.running = {i: self.body(warps, warps.role.body) for i, warps in enumerate(self.warps)}
+        self.waits = {i: next(one, None) for i, one in self.running.items()}
 
-    def run(self) -> None:
-        """Run all roles to their ends.
+    @property
+    def left(self) -> list[str]:
+        """Names of roles that are not at their ends."""
+        left = [self.warps[i] for i, wait in self.waits.items() if wait is not None]
+        return [f"{one.role.name} {one.number} of CTA {one.cta.rank}" for one in left]
 
-        Raises:
-            Stuck: they wait for ever.
-        """
-        running = {i: self.body(warps, warps.role.body) for i, warps in enumerate(self.warps)}
-        waits = {i: next(one, None) for i, one in running.items()}
+    def run(self) -> bool:
+        """Run all roles as far as they go by themselves, and return whether those are their ends."""
+        running, waits = self.running, self.waits
         while True:
             ready = [i for i, wait in waits.items() if wait is not None and wait()]
             late = [(one, name) for one in self.warps for name, groups in one.groups.items() if groups]
@@ -187,9 +204,7 @@ class _Cluster:
             else:
                 one, name = late[chosen - len(ready) - len(self.landing)]
                 one.finish(name)
-        if left := [self.warps[i] for i, wait in waits.items() if wait is not None]:
-            names = ", ".join(f"{one.role.name} {one.number} of CTA {one.cta.rank}" for one in left)
-            raise Stuck(f"{names} wait for what never comes; see what should arrive")
+        return not self.left
 
     def body(self, warps: _Warps, body: k.Body) -> Running:
         for op in body:

@@ -78,7 +78,9 @@ class Beside:
         lines: at least, for lines along k that are aligned, of which each has a map. operands: more for both operands'.
         spans: more for lines across k. anywhere: more for lines of members that begin anywhere.
         shared_out: more of a producer by stream-K: where the share begins and ends. given: beside sums that are given
-            away, or added to: addresses, the share, and what is read at once.
+            away, or added to: addresses, the share, and what is read at once at least. at_once: beside as many words
+            as there are sums, since the compiler reads all that another CTA has given at once where it may.
+            given_rows: more then, where C leaves by rows.
     """
 
     accumulator: int = 24
@@ -116,8 +118,10 @@ class Beside:
     operands: int = 23
     spans: int = 8
     anywhere: int = 24
-    shared_out: int = 26
+    shared_out: int = 4
     given: int = 44
+    at_once: int = 14
+    given_rows: int = 31
 
 
 BESIDE = Beside()
@@ -245,9 +249,11 @@ def predicted(
     """
     work = Work.of(kernel, scaled=scaled)
     consumer = _of_kernel(kernel, work, result_bytes, beside) + MORE * rows_together(kernel, result_bytes)
+    if kernel.stream_k:
+        consumer = max(consumer, work.blocks * work.columns + beside.at_once + beside.given_rows * kernel.in_rows)
     taken, kept = (given - UNUSED for given in kernel.registers)
     # Where lines that are woven go to CTAs along m alone, ptxas mostly finds uniform registers for what it may need.
-    uniform = beside.uniform * (work.woven > 0 and work.down > 1 and work.across == 1)
+    uniform = beside.uniform * (work.woven > 0 and work.down > 1 and work.across == 1 and not kernel.stream_k)
     return min(consumer, taken), min(int(of_producer(work, beside)) - uniform, kept)
 
 

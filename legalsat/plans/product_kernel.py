@@ -278,6 +278,11 @@ class ProductKernel:
         return max(self.split, self.slices * self.fewest_k_tiles, 2 * LEAST_SHARE * self.stream_k)
 
     @property
+    def given_bytes(self) -> int:
+        """Bytes of the sums that a CTA gives away by stream-K: those of all that its consumers multiply."""
+        return self.tile[0] * self.summed * SUM_BYTES * self.stream_k
+
+    @property
     def slides(self) -> int:
         """Phases of k between which sums slide; 0 where they do not."""
         return self.phases if self.realign == "sums" else 0

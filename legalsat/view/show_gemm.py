@@ -81,6 +81,9 @@ def _kernel(plan: GemmPlan, kernel: ProductKernel) -> list[str]:
         rows.append(("split-K", f"{kernel.split} ways", "among the CTAs of a cluster, which add up in shared memory"))
     if kernel.slices > 1:
         rows.append(("split-K", f"{kernel.slices} slices", "products of their own, which a kernel behind adds up"))
+    if kernel.stream_k:
+        given = byte_count(plan.launch.programs * kernel.given_bytes)
+        rows.append(("stream-K", given, "of a workspace, by which clusters give sums of tiles that others store"))
     return table(rows)
 
 
