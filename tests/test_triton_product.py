@@ -245,6 +245,7 @@ LACKING = {
     "realigned in tiles": "IfLate",
     "realigned in registers": "FindRows",
     "slices of k": "AddSlices",
+    "stream-K": "IfWhole",
 }
 
 
@@ -253,7 +254,7 @@ def printable(kernel: ProductKernel) -> bool:
     plain = (
         kernel.cluster == (1, 1)
         and kernel.split == kernel.slices == 1
-        and not kernel.ping_pong
+        and not (kernel.ping_pong or kernel.stream_k)
         and kernel.realign == "none"
         and not any(kernel.aligned)
     )
