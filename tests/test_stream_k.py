@@ -286,8 +286,10 @@ def test_short_products_are_not_cut() -> None:
     assert not first.kernel.stream_k
 
 
-def test_launches_reach_every_part_of_the_program() -> None:
-    kernel = next(shared_out(LONG))
+@pytest.mark.parametrize("gemm", [LONG, product_of(1392, 4663, 16321, "KM")], ids=["boxes", "rows of a phase"])
+def test_launches_reach_every_part_of_the_program(gemm: ls.Gemm) -> None:
+    """Those too in which a cluster in front has nothing to do."""
+    kernel = next(shared_out(gemm))
     reached = {tuple(sorted(one.values.items())) for one in launches(kernel, 2)}
     names = [dict(values) for values in reached]
     assert {values["tile that another CTA stores"] for values in names} == {0, 1}

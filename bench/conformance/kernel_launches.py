@@ -208,7 +208,7 @@ class Launch:
         elif kernel.stream_k:
             given = sum(self.shared_out(number).place >= 0 for number in own)
             found = {GIVEN_TILE.name: given, "tiles": len(own) - given}
-            of_each = {OF_GIVEN: own[:given] if given else range(1), OF_PAIR[0]: own[given:]}
+            of_each = {OF_GIVEN: own[:given], OF_PAIR[0]: own[given:]}
         else:
             found, of_each = {"tiles": len(own)}, {OF_PAIR[0]: own}
         for of, tiles in of_each.items():
