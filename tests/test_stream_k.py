@@ -286,10 +286,14 @@ def test_short_products_are_not_cut() -> None:
     assert not first.kernel.stream_k
 
 
-@pytest.mark.parametrize("gemm", [LONG, product_of(1392, 4663, 16321, "KM")], ids=["boxes", "rows of a phase"])
-def test_launches_reach_every_part_of_the_program(gemm: ls.Gemm) -> None:
+@pytest.mark.parametrize(
+    ("gemm", "realign"),
+    [(LONG, "none"), (product_of(1392, 4663, 16321, "KM"), "tiles")],
+    ids=["boxes", "rows of a phase"],
+)
+def test_launches_reach_every_part_of_the_program(gemm: ls.Gemm, realign: str) -> None:
     """Those too in which a cluster in front has nothing to do."""
-    kernel = next(shared_out(gemm))
+    kernel = next(one for one in shared_out(gemm) if one.realign == realign)
     reached = {tuple(sorted(one.values.items())) for one in launches(kernel, 2)}
     names = [dict(values) for values in reached]
     assert {values["tile that another CTA stores"] for values in names} == {0, 1}
