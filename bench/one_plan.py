@@ -136,7 +136,7 @@ def compared(plan: ls.GemmPlan) -> Iterator[Compared]:
         pitches = [one.value for one in launch.arguments if isinstance(one, NumberArgument) and one.type == "i64"]
         yield "steps of C, launch", sorted(asked.c.strides), sorted(pitches[1:3])  # behind the first operand's
     yield from compared_relayouts(plan, kernel, made)
-    yield from _shared_out(kernel, text, made)
+    yield from _shared_out(plan, kernel, text, made)
 
     yield from _proven(plan, text, boxed, asked_for, given)
     yield from _told(plan)
@@ -183,15 +183,14 @@ def _told(plan: ls.GemmPlan) -> Iterator[Compared]:
     cost, said = plan.cost, str(plan)
     yield "time, print", True, f"time {duration(cost.nanoseconds)}" in re.sub(r" +", " ", said)
     yield "tile, print", True, " x ".join(map(str, plan.tile)) in said
-    given = program(plan).workspaces[0].bytes if plan.kernel is not None and plan.kernel.stream_k else 0
-    shown = re.findall(r"^ +stream-K +(\S+ \S+) +of", said, re.MULTILINE)
-    yield "sums given, print", [byte_count(given)] if given else [], shown
     yield "time, candidates", cost.nanoseconds, plan.candidates[0].cost.nanoseconds
 
 
-def _shared_out(kernel: ProductKernel, text: dict[str, int], made: Program) -> Iterator[Compared]:
+def _shared_out(plan: ls.GemmPlan, kernel: ProductKernel, text: dict[str, int], made: Program) -> Iterator[Compared]:
     """Yield whether k-tiles are shared out, and the memory through which sums are given, if they are."""
     yield "stream-K, text", kernel.stream_k, "constexpr bool stream_k = true;" in made.text
+    shown = re.findall(r"^ +stream-K +(\S+ \S+) +of", str(plan), re.MULTILINE)
+    yield "sums given, print", [byte_count(made.workspaces[0].bytes)] if kernel.stream_k else [], shown
     if not kernel.stream_k:
         return
     launch = made.recipes[-1]

@@ -9,7 +9,7 @@ from itertools import accumulate
 from legalsat.extract.kernels.kernel_tiles import Tile, TileScheduler
 from legalsat.extract.kernels.unfolded import GIVEN as GIVEN_TILE
 from legalsat.extract.kernels.unfolded import LATER, OF_GIVEN, OF_LAST, OF_PAIR
-from legalsat.plans.product_kernel import LEAST_SHARE, ProductKernel
+from legalsat.plans.product_kernel import LEAST_SHARE, WARPS, ProductKernel
 from legalsat.targets import GRANULE_BYTES
 
 Values = dict[str, int | tuple[int, ...]]
@@ -20,7 +20,6 @@ MEMBER = 1 << 30  # elements of C from member to member
 LOOSE = 1 << 30  # bytes from member to member of operands that begin anywhere, and a step of a phase more
 ENDS = 1 << 42  # address of the numbers that say where groups end
 GIVEN, FLAGS = 1 << 43, 1 << 44  # addresses of what others give by stream-K, and of what says that it is there
-MOST_WARPS = 12  # of a CTA's consumers
 SHORT = 3  # rows by which a group's last tile is not full: boxes of 16 rows that have none of it are not stored
 
 
@@ -125,7 +124,8 @@ class Launch:
     def told(self) -> dict[int, bytes]:
         """What the kernel finds in global memory and its tiles, or what it waits for, hang on, by address."""
         if self.kernel.stream_k:  # whatever others give is there
-            return {FLAGS: (1).to_bytes(4, "little") * (self.clusters * self.kernel.cluster_blocks * MOST_WARPS)}
+            warps = self.clusters * self.kernel.cluster_blocks * self.kernel.warpgroups * WARPS
+            return {FLAGS: (1).to_bytes(4, "little") * warps}
         return {ENDS: b"".join(end.to_bytes(4, "little") for end in self.ends)} if self.kernel.groups else {}
 
     @property

@@ -220,6 +220,7 @@ class Product:
 
         sizes = {one["result"]: one["bytes"] for one in steps[:-1]} | steps[-1]["workspaces"]
         spaces = {name: torch.empty(size, dtype=torch.uint8, device="cuda") for name, size in sizes.items()}
+        zeroed = [spaces[name] for name in steps[-1].get("zeroed", ())]
         loaded = [load(one) for one in steps]
         stream = torch.cuda.current_stream().cuda_stream
         found: list[Callable[[], None]] = []
@@ -242,9 +243,7 @@ class Product:
                     image.launch(names, key)
                 parts = parts[some]
 
-            zeroed = [spaces[name] for name in steps[-1].get("zeroed", ())]
-
-            def call(parts: Any = parts, zeroed: Any = tuple(zeroed), keep: Any = (one, spaces)) -> None:
+            def call(parts: Any = parts, keep: Any = (one, spaces)) -> None:
                 for space in zeroed:
                     space.zero_()
                 for image, names, key in parts:

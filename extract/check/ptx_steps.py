@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from legalsat.extract.check.ptx_failure import Values
-from legalsat.extract.check.ptx_known import last_same
+from legalsat.extract.check.ptx_known import Shown, last_same
 from legalsat.extract.check.ptx_sweep import GREATEST_POWER, RUN_WORK, SLACK, Sweep
-
-if TYPE_CHECKING:
-    from legalsat.extract.check.ptx_known import Shown
 
 
 def step_of(sweep: Sweep, name: str, others: Values, limit: int = RUN_WORK) -> int:

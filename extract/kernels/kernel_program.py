@@ -336,9 +336,6 @@ class _Program:
         hand = Registers(kernel.registers[0], more=True)
         drain: Body = (WaitGroup("bulk", 0, read=True),) if kernel.by_boxes else ()
         tile = (*self.mainloop(), *self.epilogue())
-        if kernel.stream_k:
-            whole = IfWhole((AddGiven(SUMS), *self.epilogue()))
-            tile = (*self.mainloop(), IfWhole((GiveSums(SUMS),), whole=False), whole)
         if kernel.ping_pong:
             # Each turn is of one consumer, which goes on in the ring where the other one got to.
             mine = Sync("turn {i}", cursor="multiplied")
@@ -456,7 +453,10 @@ class _Program:
         take = UseSums(SUMS)
         if self.kernel.store == "sums":
             return (take, *self.reduce())
-        return (take,) if self.kernel.overlapped else (take, *self.store(0, self.chunks))
+        stored: Body = (take,) if self.kernel.overlapped else (take, *self.store(0, self.chunks))
+        if self.kernel.stream_k:
+            return (IfWhole((GiveSums(SUMS),), whole=False), IfWhole((AddGiven(SUMS), *stored)))
+        return stored
 
     def store(self, first: int, count: int) -> Body:
         """Return the store of some parts of a tile, through a consumer's own buffers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from legalsat.extract.kernels.product_maps import ROW_BYTES, STORE_ROWS, WRAPS
@@ -225,8 +225,9 @@ class TileScheduler:
         count, left = divmod(every, parts)
         first_k = count * part + min(part, left)
         k_tiles = count + (part < left)
+        place, adds = -1, tuple[int, ...]()
         if some is not None:
-            first_k = some.first
+            first_k, place, adds = some.first, some.place, some.adds
             k_tiles = min(some.end, every) - first_k
         steps = len(kernel.b.offsets[0])
         step = depth // steps
@@ -234,8 +235,9 @@ class TileScheduler:
         m, a_m = (first[0] + (along * kernel.cluster[0] + rank_m) * kernel.tile[0] for along in (along_m, of_a))
         n = first[1] + (along_n * kernel.cluster[1] + rank_n) * kernel.step
         lines = self.phase(0, tuple(member)) if kernel.slides else 0
-        whole = Tile(m, a_m, n, phase, shift, k_tiles, first_k, last, tuple(member), end, lines=lines)
-        return whole if some is None else replace(whole, place=some.place, adds=some.adds)
+        return Tile(
+            m, a_m, n, phase, shift, k_tiles, first_k, last, tuple(member), end, lines=lines, place=place, adds=adds
+        )
 
     def _cut(self, member: list[int], along: tuple[int, int], rank: int) -> Tile:
         """Return a tile of a group along k, which has as many k-tiles as a kernel needs though they be empty."""

@@ -23,8 +23,8 @@ from legalsat.units.sites import ProductTypes
 MOST_STAGES = 16
 MOST_TURNS = 33  # where a phase of k may have each eighth: those of a tile that is stored meanwhile, and one more
 NARROW = (8, 16, 24, 32, 48, 64, 96, 128)
-LEAST_SHARED_TURNS = 32  # k-tiles of tiles that stream-K cuts: what shorter ones spare, giving sums away takes
 MOST_SLICED_TILES, LEAST_SLICED_TURNS = 264, 16  # likewise; shorter slices lose more than they win
+LEAST_SHARED_TURNS = 32  # k-tiles of tiles that stream-K cuts: what shorter ones spare, giving sums away takes
 LEAST_GROUPS = 64  # that a text has room for; more come in powers of two
 MOST_GRANULES = 2**31  # coordinates are signed (FACTS TM-27)
 MOST_STEP = 2**40  # bytes: strides of maps are smaller

@@ -79,18 +79,22 @@ def pasted_instruction(text: str) -> InstructionWord | None:
     return InstructionWord(word, kind) if LEAST_INSTRUCTION <= word < 1 << INSTRUCTION_BITS else None
 
 
-def called_words(text: str) -> Iterator[int]:
-    """Yield the 64-bit words that a report calls descriptors, each once."""
+def _called(text: str, *, wide: bool) -> list[int]:
+    """Return the words that a report calls descriptors, each once: those of 64 bits, or of 32."""
     found = (match["word"] for match in islice(_CALLED.finditer(text), _MOST_CALLED))
-    yield from dict.fromkeys(int(word, 16) for word in found if len(word) > INSTRUCTION_BITS // 4 + 2)
+    return [*dict.fromkeys(int(word, 16) for word in found if (len(word) > INSTRUCTION_BITS // 4 + 2) == wide)]
+
+
+def called_words(text: str) -> list[int]:
+    """Return the 64-bit words that a report calls descriptors, each once."""
+    return _called(text, wide=True)
 
 
 def called_instructions(text: str) -> Iterator[InstructionWord]:
     """Yield the 32-bit words that a report calls descriptors, where it names one kind of multiplication alone."""
     kinds = {match["kind"] for match in _KIND.finditer(text)}
-    found = (match["word"] for match in islice(_CALLED.finditer(text), _MOST_CALLED))
-    for word in dict.fromkeys(int(word, 16) for word in found if len(word) <= INSTRUCTION_BITS // 4 + 2):
-        if len(kinds) == 1 and word >= LEAST_INSTRUCTION:
+    for word in _called(text, wide=False) if len(kinds) == 1 else ():
+        if word >= LEAST_INSTRUCTION:
             yield InstructionWord(word, *kinds)
 
 

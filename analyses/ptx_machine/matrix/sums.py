@@ -106,18 +106,23 @@ def check_added(run: Run, cells: Cells, to: Accumulator, adds: int | None, line:
         order.doubts[line, f"{reason}, of which others were summed up as {first} to {first + count - 1}"] = None
 
 
+def _holds_sums(run: Run, access: int) -> bool:
+    """Has an access left sums where it wrote, as they were added up or computed from such?"""
+    return access in run.summed or access in run.put_back
+
+
 def put_back(run: Run, number: int, writers: Iterable[int]) -> None:
     """Note a tcgen05.st of what was computed from sums in whose place it writes: it holds these, scaled as a rule.
 
     Of what else was there, as of zeros that threads have stored to begin with, it holds nothing that is wanted.
     """
-    if any(one in run.summed or one in run.put_back for one in writers):
+    if any(_holds_sums(run, one) for one in writers):
         run.put_back.add(number)
 
 
 def check_begun(run: Run, cells: Cells, line: int) -> None:
     """Check that nobody still wants the sums in whose place others begin, be they scaled by now."""
-    lost = {one for one in run.tensor.unread(run.tensor.of(cells)) if one in run.summed or one in run.put_back}
+    lost = {one for one in run.tensor.unread(run.tensor.of(cells)) if _holds_sums(run, one)}
     for access in (run.order.accesses[one] for one in lost):
         reason = f"nobody has read the sums of line {access.line} in whose place this writes"
         run.order.doubts[line, f"{reason}, as if it added nothing to them"] = None
